@@ -11,8 +11,8 @@ use std::time::Duration;
 use crawlmark_harness::clock::Clock;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::studies::compare::{
-    self, Arm, Circumstances, Comparison, Contest, Difference, Disturbance, Order, OrderSchedule, Overall, RoundReport,
-    Rule, comparable, contest_standing, differences, judge_rounds, pair_line, round_folder,
+    self, Arm, Comparison, Contest, ContestContext, Difference, Disturbance, Order, OrderSchedule, Overall,
+    RoundReport, Rule, comparable, contest_standing, differences, judge_rounds, pair_line, round_folder,
 };
 
 use self::side::Side;
@@ -118,7 +118,7 @@ impl Study for AbStudy<'_> {
         if ran.is_empty() {
             return Ok(None);
         }
-        let circumstances = Circumstances {
+        let circumstances = ContestContext {
             name,
             sides: self.sides.clone().map(|side| compare::Side { name: side.arm.to_string(), what: side.what }),
             differences,
@@ -172,7 +172,7 @@ fn run_pairs(
     Ok(())
 }
 
-/// Run a pair, and say whether the machine was itself meanwhile.
+/// Run a pair, and say whether the machine was undisturbed during it.
 fn run_pair(
     rounds: &mut Rounds<'_>,
     sides: &[Side; 2],

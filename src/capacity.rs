@@ -13,9 +13,9 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::run::result_dir;
-use crawlmark_results::studies::capacity::search::{Bounds, Kind, ProbeResult, Step};
+use crawlmark_results::studies::capacity::search::{Bounds, ProbeKind, ProbeResult, SearchStep};
 use crawlmark_results::studies::capacity::{
-    self, Capacity, Outcome, Pace, ProbePlan, ProbeReport, SENT, SearchHead, in_hindsight, next_step, offered,
+    self, Capacity, Pace, ProbePlan, ProbeReport, SENT, SearchHead, SearchOutcome, in_hindsight, next_step, offered,
     probe_correction, probe_line, sees_growth,
 };
 
@@ -57,20 +57,20 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
         clock,
         taken: 0,
         probes: Vec::new(),
-        end: capacity::End::Interrupted,
+        end: capacity::SearchEnd::Interrupted,
     };
     study::conduct(bench, &args.keep, "capacity")
 }
 
-const fn exit_code(outcome: Outcome) -> u8 {
+const fn exit_code(outcome: SearchOutcome) -> u8 {
     match outcome {
-        Outcome::Found => DONE,
-        Outcome::LeastFails => GATE,
-        Outcome::Unconfirmed
-        | Outcome::NotReached
-        | Outcome::ClientLimited
-        | Outcome::Unsteady
-        | Outcome::Undecided => INCONCLUSIVE,
+        SearchOutcome::Found => DONE,
+        SearchOutcome::LeastFails => GATE,
+        SearchOutcome::Unconfirmed
+        | SearchOutcome::NotReached
+        | SearchOutcome::ClientLimited
+        | SearchOutcome::Unsteady
+        | SearchOutcome::Undecided => INCONCLUSIVE,
     }
 }
 
@@ -103,7 +103,7 @@ struct CapacityStudy<'a> {
     /// Rounds that were begun, which number their directories.
     taken: usize,
     probes: Vec<ProbeReport>,
-    end: capacity::End,
+    end: capacity::SearchEnd,
 }
 
 impl Study for CapacityStudy<'_> {
@@ -114,11 +114,11 @@ impl Study for CapacityStudy<'_> {
     fn announcement(&self, place: &Path) -> (String, Vec<(&'static str, String)>) {
         let question = &self.probing.question;
         let Bounds { least, greatest, precision } = question.bounds;
-        let by_default = if question.by_default { " (by default: --fail-if says otherwise)" } else { "" };
+        let by_default = if question.by_default { " (by default: --threshold says otherwise)" } else { "" };
         let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
         let wanted = question.objectives.join(", ");
         let (sent, precision) = (SENT * 100.0, precision * 100.0);
-        let [shortest, longest] = [greatest, least].map(|pace| seconds(self.probing.takes(pace, Kind::Full)));
+        let [shortest, longest] = [greatest, least].map(|pace| seconds(self.probing.takes(pace, ProbeKind::Full)));
         let takes =
             if shortest == longest { shortest } else { format!("{shortest} to {longest} (longer at lower rates)") };
         let (arrivals, budget) = (&question.arrivals, seconds(self.args.budget));
@@ -128,12 +128,12 @@ impl Study for CapacityStudy<'_> {
             "probes are too short to see whether times grow"
         };
         let mut rows = vec![
-            ("must hold", format!("{wanted}{by_default}; {sent:.0} % of the requests go, on time; {grows}")),
+            ("objectives", format!("{wanted}{by_default}; {sent:.0} % of requests sent, on time; {grows}")),
             (
                 "rates",
                 format!("{least} to {greatest}, never more than twice one that passed, to within {precision:.1} %"),
             ),
-            ("probes", format!("{takes} each, {arrivals} arrivals; none begins after {budget}")),
+            ("probes", format!("{takes} each, {arrivals} arrivals; none starts after {budget}")),
             ("saved", format!("as they end, in {}; continue with --resume", place.display())),
         ];
         if let Some(saved) = self.before.as_ref().map(journal::SavedProbes::len).filter(|saved| *saved > 0) {
@@ -155,6 +155,10 @@ impl Study for CapacityStudy<'_> {
         Ok((!probes.is_empty()).then(|| Capacity::new(name, self.begun.clone(), probes, self.end)))
     }
 
+    fn resumed(&self) -> Option<&Path> {
+        self.left.as_deref()
+    }
+
     fn saved(&mut self) {
         journal::discard(self.left.take());
     }
@@ -166,15 +170,15 @@ impl Study for CapacityStudy<'_> {
 
 impl CapacityStudy<'_> {
     /// Probes until it is known. What was probed stays, whatever ends it.
-    fn search(&mut self, rounds: &mut Rounds<'_>, log: &mut Journal) -> Result<capacity::End, Error> {
+    fn search(&mut self, rounds: &mut Rounds<'_>, log: &mut Journal) -> Result<capacity::SearchEnd, Error> {
         loop {
             let (pace, kind) = match next_step(&self.probing.question, &self.probes) {
-                Step::Done(ending) => return Ok(capacity::End::Known(ending)),
-                Step::Probe(pace, kind) => (pace, kind),
+                SearchStep::Done(ending) => return Ok(capacity::SearchEnd::Known(ending)),
+                SearchStep::Probe(pace, kind) => (pace, kind),
             };
             let rest = self.wanted_rest();
             if self.elapsed().saturating_add(rest) > self.args.budget {
-                return Ok(capacity::End::OutOfTime);
+                return Ok(capacity::SearchEnd::OutOfTime);
             }
             self.wait(rounds, rest)?;
             let name = format!("probe {}", self.probes.len() + 1);
@@ -239,12 +243,12 @@ impl CapacityStudy<'_> {
             return Ok(());
         }
         if rest >= LONG_REST {
-            rounds.stages.end("rest", &format!("the target is left alone for {}", seconds(rest)));
+            rounds.stages.end("rest", &format!("no requests for {}", seconds(rest)));
         }
         // Other signals end a wait early: it goes on until the time is over.
         let until = self.elapsed().saturating_add(rest);
         while let Some(left) = until.checked_sub(self.elapsed()).filter(|left| !left.is_zero()) {
-            if let Some(signal) = rounds.held.asks_to_stop(left).map_err(Error::Signal)? {
+            if let Some(signal) = rounds.asks_to_stop(left)? {
                 return Err(Error::Stopped(signal));
             }
         }
@@ -257,7 +261,7 @@ impl CapacityStudy<'_> {
         &mut self,
         rounds: &mut Rounds<'_>,
         pace: Pace,
-        kind: Kind,
+        kind: ProbeKind,
     ) -> Result<(ProbeReport, Option<Error>), Error> {
         self.taken += 1;
         let number = self.probes.len() + 1;

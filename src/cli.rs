@@ -1,5 +1,14 @@
 //! Arguments of the command line. Each argument is checked by itself here; the command resolves what they mean together.
 //! Touches nothing: no file, no name, no clock.
+//!
+//! | room | for |
+//! |---|---|
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `compare`, `report`, `serve`, `selftest` | arguments and help of each command |
+//! | `throttling`, `tls` | groups of flags of `run`: throttling, retries and limits per host; https |
+//! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`) |
+//! | `output` | output options of the commands that run rounds |
+//! | `recorded` | the command line that a result keeps, and the flags that rounds may not have |
+//! | `line` | words before they are read, and hints for unknown flags and commands |
 
 mod ab;
 mod capacity;
@@ -16,6 +25,7 @@ mod scale;
 mod selftest;
 mod serve;
 mod throttling;
+mod tls;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -30,7 +40,7 @@ use crawlmark_results::run::gates::{Condition, ConditionError, Fault};
 pub use ab::AbArgs;
 pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
-pub use cut::{CutArgs, Outcome};
+pub use cut::{CutArgs, OutcomeFilter};
 pub use export::{Destination, Export};
 pub use ladder::{LadderArgs, RungNumber};
 pub use output::{FormArgs, OutputArgs};
@@ -42,6 +52,7 @@ pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
 pub use throttling::{PerHostArgs, ThrottlingArgs};
+pub use tls::{TlsArgs, UseOfTls};
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]
@@ -86,12 +97,12 @@ Exit codes:
        failed; ab, compare: a regression; capacity: even the lowest rate fails
   4    the measurement is invalid (a shard died, or --strict)
   5    a threshold could not be decided; ab, compare: inconclusive;
-       capacity: not found; scale: nothing to compare; selftest: disturbed,
-       nothing proved; report: no steady state found
+       capacity: not found; scale: nothing to compare; selftest: none
+       failed, some could not be judged; report: no steady state found
   129, 130, 143
        ended by SIGHUP, SIGINT, SIGTERM; partial report written
 
-Of several, the signal's comes first, then 4, 3, 5.";
+If several apply, the signal's comes first, then 4, 3, 5.";
 
 impl Cli {
     /// The command line of this program, and how `run` is typed again, when that was it.
@@ -386,6 +397,27 @@ mod tests {
         let wrong: Vec<String> =
             lines.iter().filter_map(|(of, line)| Some(format!("{of}: {}: {line}", wrong(line)?))).collect();
         assert!(wrong.is_empty(), "{} of {} help lines:\n{}", wrong.len(), lines.len(), wrong.join("\n"));
+    }
+
+    #[test]
+    fn the_readme_has_the_exit_codes_of_the_help() {
+        let readme = include_str!("../README.md");
+        let (codes, _) = EXIT_CODES.split_once("\n\n").unwrap();
+        let mut rows: Vec<String> = Vec::new();
+        for line in codes.lines().skip(1) {
+            let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            match rows.last_mut() {
+                Some(row) if line.starts_with("   ") => *row = format!("{row} {words}"),
+                _ => rows.push(words),
+            }
+        }
+        assert!(rows.len() == 7, "{rows:?}");
+        for row in &rows {
+            let text = row.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ' || c == ',');
+            let code = row.strip_suffix(text).unwrap().trim();
+            let row = format!("\n| {code} | {text} |\n");
+            assert!(readme.contains(&row), "README.md lacks {row}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, agree, read, read_contest, read_round};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::compare::{
-    Arm, Circumstances, Contest, Difference, Disturbance, FILE, History, Round, RoundReport, Side, comparable,
+    Arm, Contest, ContestContext, Difference, Disturbance, FILE, History, Round, RoundReport, Side, comparable,
     differences, pair_up,
 };
 
@@ -131,7 +131,7 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
         })
     });
     let side = |path: &Path, arm: Arm| Side { name: arm.to_string(), what: path.display().to_string() };
-    let circumstances = Circumstances {
+    let circumstances = ContestContext {
         name: "compare".to_owned(),
         sides: [side(base, Arm::Base), side(candidate, Arm::Candidate)],
         differences,

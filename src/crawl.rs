@@ -1,15 +1,30 @@
 //! The crawl: the [`Workload`] that performs an ID over HTTP/1.1.
 //!
 //! One request at a time on each connection, connections kept alive per host in a pool of the shard's own. The connection is
-//! polled inside the task that awaits its answer, which saves a wake-up per request over a task per connection. Built
-//! inside the shard's process; knows nothing of shards, pacing or statistics.
+//! polled inside the task that awaits its answer, which saves a wake-up per request over a task per connection. Responses are
+//! decoded by `codec`. Built inside the shard's process; knows nothing of shards, pacing or statistics.
+//!
+//! | room | for |
+//! |---|---|
+//! | `targets`, `template` | URLs, hosts, and IDs in them |
+//! | `request` | bytes of a request |
+//! | `pool`, `reuse`, `connection`, `dial` | connections: idle ones, their limit of requests, reading and writing, opening |
+//! | `connect_to`, `local_ips`, `source_addresses` | `--connect-to`, `--local-ips`, and the address of each connection |
+//! | [`tls`] | https: certificates, handshakes, kinds of failures |
+//! | [`codec`], `head`, `header_fields` | decoding of a response, and its `malformed` errors |
+//! | `answer`, `expect`, [`throttling`] | outcome of a response: `--expect`, challenges, 429 and quotas |
+//! | `excerpt`, [`redact`] | examples of failed responses; secrets in what is saved or shown |
 
 mod answer;
+pub mod codec;
+mod connect_to;
 mod connection;
 mod dial;
+mod excerpt;
 mod expect;
+mod head;
+mod header_fields;
 mod local_ips;
-mod metered;
 mod pool;
 pub mod redact;
 mod request;
@@ -18,28 +33,35 @@ mod source_addresses;
 mod targets;
 mod template;
 pub mod throttling;
+pub mod tls;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crawlmark_harness::workload::{Flight, Workload};
 
-use self::connection::{Broken, Connection, Failure, Watch};
+pub use self::connect_to::ConnectTo;
+use self::connection::{Broken, Connection, Failure, Unusable, Watch};
 pub(crate) use self::dial::go_from;
 pub use self::dial::{Dial, Route, Stream, Tcp};
 use self::expect::Checker;
 pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
+pub use self::header_fields::HeaderFields;
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
 use self::pool::Pool;
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
 pub use self::source_addresses::ConnectionSlots;
 use self::source_addresses::{ConnectionSlot, SourceAddresses};
-pub use self::targets::{Host, IdUse, Targets};
+use self::targets::RequestTarget;
+pub use self::targets::{Host, IdUse, Scheme, Targets};
 pub use self::template::{Flaw, Template, TemplateError};
 
 /// Connections that a shard may have open at most, for each request that it may have in flight: with several hosts, some
@@ -67,17 +89,19 @@ pub struct CrawlSpec {
     /// they cover.
     pub local_ips: Option<LocalIps>,
     /// Use of the target's header about how long it held an answer.
-    pub held: Held,
+    pub held: HoldHeader,
+    /// TLS settings; none without an https:// host.
+    pub tls: Option<tls::Tls>,
 }
 
 /// Use of the target's header about how long it held an answer back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Held {
+pub enum HoldHeader {
     /// Not read, which costs nothing.
     #[default]
-    Unasked,
-    /// The bundled target says so in a header.
-    AsTold,
+    Ignored,
+    /// Read from the responses of the bundled target, which sends it.
+    Read,
 }
 
 /// A shard's crawl, over connections that `D` opens.
@@ -86,11 +110,12 @@ pub struct Crawl<D: Dial = Tcp> {
     dial: D,
     spec: CrawlSpec,
     clock: Clock,
-    writer: RefCell<request::Writer>,
+    writer: request::Writer,
     checker: Checker,
-    pool: Pool<Connection<D::Stream>>,
+    /// Boxed, for each goes in and out of the pool with every request.
+    pool: Pool<Box<Connection<D::Stream>>>,
     /// Source addresses of the shard's connections, if any were given.
-    origins: Option<SourceAddresses>,
+    source_addresses: Option<SourceAddresses>,
     /// Index of the address that answered last, for each host.
     address: Vec<Cell<usize>>,
 }
@@ -99,7 +124,7 @@ impl Crawl {
     /// A crawl over so many connections at once that stamps its attempts by `clock`. Call inside the shard's runtime.
     #[must_use]
     pub fn new(spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
-        Self::over(Tcp, spec, connections, clock)
+        Self::over(Tcp { tls: spec.tls.clone(), clock }, spec, connections, clock)
     }
 }
 
@@ -107,42 +132,43 @@ impl<D: Dial> Crawl<D> {
     /// Create the crawl over connections that `dial` opens.
     #[must_use]
     pub fn over(dial: D, spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
-        let writer = RefCell::new(request::Writer::new(&spec.request, &spec.targets));
+        let writer = request::Writer::new(&spec.request, &spec.targets);
         let checker = Checker::new(spec.expect.clone());
         let pool = Pool::new(spec.targets.hosts().len(), connections);
         let address = spec.addresses.iter().map(|_| Cell::new(0)).collect();
-        Self { dial, spec, clock, writer, checker, pool, origins: None, address }.at(ConnectionSlots::default())
+        Self { dial, spec, clock, writer, checker, pool, source_addresses: None, address }
+            .at(ConnectionSlots::default())
     }
 
     /// Set the place of the shard among the others, which decides the source addresses of its connections.
     #[must_use]
-    pub fn at(mut self, berth: ConnectionSlots) -> Self {
-        let origins =
-            |ips: &LocalIps| SourceAddresses::new(ips.clone(), self.spec.reuse, berth, self.spec.targets.hosts().len());
-        self.origins = self.spec.local_ips.as_ref().map(origins);
+    pub fn at(mut self, slots: ConnectionSlots) -> Self {
+        let source_addresses =
+            |ips: &LocalIps| SourceAddresses::new(ips.clone(), self.spec.reuse, slots, self.spec.targets.hosts().len());
+        self.source_addresses = self.spec.local_ips.as_ref().map(source_addresses);
         self
     }
 
     async fn connect(&self, host: usize, flight: &Flight) -> Result<Connection<D::Stream>, ErrorKind> {
         let began = self.clock.now();
-        flight.opening(began);
         let mut last = ErrorKind::ConnectFailed;
         let (addresses, address) = (&self.spec.addresses[host], &self.address[host]);
-        let mut seat = self.origins.as_ref().map(|origins| origins.take(host));
+        let mut slot = self.source_addresses.as_ref().map(|source_addresses| source_addresses.take(host));
         for turn in 0..addresses.len() {
             let index = (address.get() + turn) % addresses.len();
-            let route = match self.route(addresses[index], seat.as_ref()) {
+            let route = match self.route(host, addresses[index], slot.as_ref()) {
                 Ok(route) => route,
                 Err(kind) => {
                     last = kind;
                     continue;
                 }
             };
-            match Connection::open(&self.dial, route, &self.spec, self.clock).await {
+            flight.opening(began);
+            match Connection::open((&self.dial, flight), route, &self.spec).await {
                 Ok(connection) => {
                     address.set(index);
                     flight.opened(self.clock.now().since(began));
-                    return Ok(connection.seated(seat.take()));
+                    return Ok(connection.with_slot(slot.take()));
                 }
                 Err(kind) => last = kind,
             }
@@ -150,11 +176,13 @@ impl<D: Dial> Crawl<D> {
         Err(last)
     }
 
-    /// The way to `to` from the address of a seat. There is no way from another one.
-    fn route(&self, to: SocketAddr, seat: Option<&ConnectionSlot>) -> Result<Route, ErrorKind> {
-        let Some((origins, seat)) = self.origins.as_ref().zip(seat) else { return Ok(Route { to, from: None }) };
-        let from = origins.address(seat, Family::of(to.ip())).ok_or(ErrorKind::AddressUnavailable)?;
-        Ok(Route { to, from: Some(from) })
+    /// Return the route to `to` from the source address of a slot; fails if that has none of this family.
+    fn route(&self, host: usize, to: SocketAddr, slot: Option<&ConnectionSlot>) -> Result<Route, ErrorKind> {
+        let Some((source_addresses, slot)) = self.source_addresses.as_ref().zip(slot) else {
+            return Ok(Route { to, from: None, host });
+        };
+        let from = source_addresses.address(slot, Family::of(to.ip())).ok_or(ErrorKind::AddressUnavailable)?;
+        Ok(Route { to, from: Some(from), host })
     }
 
     /// An attempt that failed now, of which nothing was sent.
@@ -171,12 +199,25 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
-    /// The attempt with whether another one may help.
-    fn judged(&self, mut attempt: Attempt) -> Attempt {
-        if throttling::may_retry(self.spec.request.method(), &attempt) {
+    /// Note if another attempt may help.
+    fn judge(&self, attempt: &mut Attempt) {
+        // A good or not-found answer ends its item.
+        if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
+            && throttling::may_retry(self.spec.request.method(), attempt)
+        {
             attempt.advice.repeat = Repeat::MayHelp;
         }
-        attempt
+    }
+
+    /// Take a connection at rest on which the target has neither closed nor sent anything.
+    async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Box<Connection<D::Stream>>> {
+        loop {
+            let mut connection = self.pool.take(host)?;
+            // Before the request is charged: what goes on a new connection instead goes later than it was allowed.
+            if poll_fn(|cx| Poll::Ready(connection.unusable(cx, flight))).await.is_none() {
+                return Some(connection);
+            }
+        }
     }
 }
 
@@ -185,55 +226,62 @@ impl<D: Dial> Workload for Crawl<D> {
         self.spec.targets.host_of(id)
     }
 
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
-        self.judged(self.attempt_at(id, flight, clear_to_send).await)
+    fn excerpt(&self, id: u64) -> Option<String> {
+        let RequestTarget { before, after, .. } = self.spec.targets.of(id);
+        excerpt::excerpt(
+            &self.checker.last_bad(),
+            &self.spec.request,
+            [before, after.unwrap_or_default()].concat().as_str(),
+        )
     }
-}
 
-impl<D: Dial> Crawl<D> {
-    async fn attempt_at(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         let host = self.spec.targets.host_of(id) as usize;
-        loop {
-            let kept = self.pool.take(host);
+        let mut attempt = loop {
+            let kept = self.at_rest(host, flight).await;
             let is_new = kept.is_none();
             let mut connection = match kept {
-                // Before it is charged: what goes on a new connection instead goes later than it was allowed.
-                Some(mut connection) => {
-                    if !connection.is_open(self.clock).await {
-                        continue;
-                    }
-                    connection
-                }
+                Some(connection) => connection,
                 None => match self.connect(host, flight).await {
-                    Ok(connection) => connection,
-                    Err(kind) => return self.unsent(kind),
+                    Ok(connection) => Box::new(connection),
+                    Err(kind) => break self.unsent(kind),
                 },
             };
-            let written = self.writer.borrow_mut().write(id, connection.count_request(), connection.spare_headers());
-            let request = match written {
-                Ok(request) => request,
-                Err(kind) => return self.unsent(kind),
+            let after = connection.count_request();
+            let body = self.writer.write(id, after, connection.output());
+            let sent = {
+                let mut clear = pin!(clear_to_send());
+                poll_fn(|cx| {
+                    let polled = clear.as_mut().poll(cx);
+                    if polled.is_pending() {
+                        connection.recheck();
+                    }
+                    polled
+                })
+                .await
             };
-            let sent = clear_to_send().await;
             let expected = self.checker.for_item(id);
             let watch = Watch { clock: self.clock, sent, deadline: sent.plus(self.spec.timeout), flight };
-            let (mut attempt, is_whole) = match connection.exchange(request, expected, watch).await {
-                Ok(answer) => (answer.attempt(), true),
+            let mut attempt = match connection.exchange(body, expected, watch).await {
+                Ok(attempt) => attempt,
                 // The target closed a connection at rest before any of the request went out: nothing was attempted.
-                Err(Failure::NotSent) if !is_new => continue,
-                Err(Failure::NotSent) => return self.unsent(ErrorKind::Closed),
-                Err(Failure::Broken(Broken { kind, status })) => (Attempt { status, ..self.unsent(kind) }, false),
+                Err(Failure::NotSent(_)) if !is_new => continue,
+                Err(Failure::NotSent(Unusable::Ended(kind))) => break self.unsent(kind),
+                Err(Failure::NotSent(Unusable::Spoke)) => {
+                    flight.explain(ErrorKind::Malformed, "the target sent bytes before the request".to_owned());
+                    break self.unsent(ErrorKind::Malformed);
+                }
+                Err(Failure::Broken(Broken { kind, status })) => Attempt { status, ..self.unsent(kind) },
             };
-            let meter = connection.meter();
-            (attempt.sent, attempt.first_byte) = (Some(sent), meter.first_byte());
-            (attempt.bytes_sent, attempt.bytes_received) = (meter.sent(), meter.received());
-            if self.spec.held == Held::AsTold && is_whole {
-                attempt.advice.held_ns = answer::held_ns(connection.last_headers());
-            }
-            if is_whole && connection.is_reusable() {
+            let traffic = connection.traffic();
+            (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);
+            (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
+            if connection.is_reusable() {
                 self.pool.keep(host, connection);
             }
-            return attempt;
-        }
+            break attempt;
+        };
+        self.judge(&mut attempt);
+        attempt
     }
 }

@@ -14,7 +14,7 @@ use crawlmark_harness::process::{ended_children_cpu, raise_descriptor_limit, usa
 use crawlmark_results::run::report::{Environment, Placement, Report};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::ladder::{
-    Circumstances, Climbed, Ladder, Limit, Probe, RUNGS, Reading, Rung, ladder_standing,
+    ClimbContext, Climbed, Ladder, Probe, RUNGS, Rung, RungLimit, RungReadings, ladder_standing,
 };
 
 use self::search::Search;
@@ -124,7 +124,7 @@ impl Study for Climb<'_> {
         }
         let environment = self.environment.take().unwrap_or_else(|| Environment::read(Placement::Colocated));
         let (climbed, search) = (mem::take(&mut self.climbed), mem::take(&mut self.search));
-        Ok(Some(Ladder::new(climbed, Circumstances { name, environment, interrupted: end != End::Complete, search })))
+        Ok(Some(Ladder::new(climbed, ClimbContext { name, environment, interrupted: end != End::Complete, search })))
     }
 
     fn exit_code(_: &Ladder) -> u8 {
@@ -135,7 +135,7 @@ impl Study for Climb<'_> {
 /// Results of a round.
 struct Round {
     report: Report,
-    reading: Reading,
+    reading: RungReadings,
 }
 
 impl Climb<'_> {
@@ -149,7 +149,7 @@ impl Climb<'_> {
         let round = round(rounds, &name, flags.clone(), &folder);
         let came = round.as_ref().map_or_else(
             |_| "stopped".to_owned(),
-            |round| ladder_standing(&round.reading, Limit::of(&round.reading).by, rung.published),
+            |round| ladder_standing(&round.reading, RungLimit::of(&round.reading).by, rung.published),
         );
         rounds.stages.end(&name, &came);
         let Round { report, reading } = round?;
@@ -183,7 +183,7 @@ impl Climb<'_> {
             let reading = round?.reading;
             let probe = Probe { connections, ok_per_s: reading.ok_per_s };
             self.search.push(probe);
-            search.hear(probe, Limit::of(&reading).by);
+            search.record(probe, RungLimit::of(&reading).by);
         }
         Ok(search.best())
     }
@@ -194,9 +194,9 @@ fn round(rounds: &mut Rounds<'_>, label: &str, words: Vec<String>, folder: &Path
     let setup = Setup::of_this_program(label.to_owned(), words)?;
     let before = ended_children_cpu();
     let taken = rounds.run(&setup, folder)?.by_the_clock(label)?;
-    // A round is the only child that ends meanwhile, and it has waited for those of its own.
+    // A round is the only child that ends in the meantime, and it has waited for those of its own.
     let used = ended_children_cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
-    let reading = Reading::of(&taken.report, used);
+    let reading = RungReadings::of(&taken.report, used);
     Ok(Round { report: taken.report, reading })
 }
 

@@ -1,7 +1,8 @@
 //! crawlmark: crawls a range of IDs from forked, single-threaded shards and tells the truth about how fast that was.
 //!
-//! This crate is the command line, the HTTP crawl and the terminal; the engine is `crawlmark-harness`, the bundled
-//! target is `crawlmark-mock-server`, and neither knows the other.
+//! This crate is the command line, the HTTP crawl and the terminal; the engine is `crawlmark-harness`, reports,
+//! studies and pages are `crawlmark-results`, the bundled target is `crawlmark-mock-server`; the engine and the target do not
+//! know each other.
 //!
 //! | module | holds |
 //! |---|---|

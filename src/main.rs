@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// hyper's short-lived buffers cost less from it than from the system's allocator. It starts no thread.
+/// Allocator of the program: cheaper than the system's for the bundled target's short-lived buffers. It starts no thread.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

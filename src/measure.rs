@@ -21,27 +21,27 @@ pub(crate) fn crawl(
     observer: &mut impl Observer,
 ) -> Result<RunRecord, Error> {
     let workload = |shard: &ShardPlan| {
-        Ok::<_, Infallible>(Crawl::new(spec.clone(), shard.connections, clock).at(berth(plan, shard)))
+        Ok::<_, Infallible>(Crawl::new(spec.clone(), shard.connections, clock).at(connection_slots(plan, shard)))
     };
     Ok(supervise(plan, clock, workload, observer)?)
 }
 
 /// Return the position of the shard's connections among those of the run.
-fn berth(plan: &RunPlan, shard: &ShardPlan) -> ConnectionSlots {
+fn connection_slots(plan: &RunPlan, shard: &ShardPlan) -> ConnectionSlots {
     let first = split_point(u64::from(plan.connections), u64::from(plan.shards), u64::from(shard.shard));
     ConnectionSlots { first, shard: shard.shard, shards: plan.shards }
 }
 
-/// Ends the bundled target, and adds to the report what its books say and whether it lived to the end. Returns the books.
-pub(crate) fn hear_out(report: &mut Report, mut target: Target) -> Ledger {
+/// Stop the bundled target, add its counts and whether it survived to the report, and return the counts.
+pub(crate) fn compare_with_ledger(report: &mut Report, mut target: Target) -> Ledger {
     let lost = target.lost().map(|(pid, exit)| format!("the bundled target's process {pid} {exit}"));
-    let books = target.stop();
-    let mut witness = witness::compare(report, &books);
+    let ledger = target.stop();
+    let mut witness = witness::compare(report, &ledger);
     if lost.is_some() {
         // It may have counted answers that it did not live to send.
         witness.agrees = None;
     }
     report.validity.check("the target's processes", lost, Verdict::Disturbed);
-    report.hear(witness);
-    books
+    report.add_witness(witness);
+    ledger
 }

@@ -32,7 +32,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
     Ok(DONE)
 }
 
-/// Makes everything of one result anew, and returns where its page is.
+/// Make everything of one result again, and returns where its page is.
 fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     let directory = directory(result, args)?;
     let mut report = result_dir::read(result)?;
@@ -40,7 +40,9 @@ fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
         // An empty one is shown as none that can be repeated.
         report.command = Some(CommandLine::default());
     }
-    result_dir::remake(directory, &result_dir::made_from(&report))?;
+    let files = result_dir::made_from(&report);
+    result_dir::remake(directory, &files)?;
+    result_dir::remove_stale(directory, &files)?;
     if let Some(ground) = args.png {
         result_dir::remake(directory, &result_dir::pictures(&plot::all(&report), ground.into())?)?;
     }

@@ -1,6 +1,6 @@
 //! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show.
 
-mod origins;
+mod local_addresses;
 mod output;
 mod reach;
 mod resolve;
@@ -12,7 +12,9 @@ use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, OpenInterval};
 use crawlmark_results::run::gates::LiveThresholds;
-use crawlmark_results::run::report::{Environment, IntervalRow, Placement, Report, Source, Verdict};
+use crawlmark_results::run::report::{
+    Environment, IntervalRow, Placement, Report, Source, TLS_TRUST, UNVERIFIED, Verdict,
+};
 use crawlmark_results::run::result_dir;
 use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
 use crawlmark_results::run::words;
@@ -29,7 +31,7 @@ use crate::export;
 use crate::measure;
 use crate::study::left_over;
 use crate::target::Target;
-use crate::terminal::{self, Progress};
+use crate::terminal::{self, Progress, RunSeconds};
 
 /// Default parent directory of results.
 const RUNS: &str = "results/runs";
@@ -51,7 +53,10 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);
     }
-    origins::check_addresses(&resolved)?;
+    local_addresses::check_addresses(&resolved)?;
+    if resolved.plan.workload.get(TLS_TRUST).is_some_and(|trust| trust == UNVERIFIED) {
+        voice.warn("certificates are not verified (--insecure): the responses may be another server's");
+    }
     let (strictness, is_foreign) = (resolved.strictness, resolved.bundled.is_none());
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
@@ -62,8 +67,8 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     for host in &unreached {
         voice.warn(host);
     }
-    voice.say(&left_over(directory.path()));
-    let Crawled { mut report, lookout, log } = match crawl((resolved, &directory), voice, clock) {
+    voice.say(&left_over(directory.path(), None));
+    let Crawled { mut report, thresholds, log } = match crawl((resolved, &directory), voice, clock) {
         Ok(crawled) => crawled,
         Err(error) => return Err(error.keeping(directory)),
     };
@@ -73,10 +78,10 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     }
     report.command = Some(typed.for_plan(&report.plan.run));
     // Once nothing can change the report any more: a gate may ask whether it is valid.
-    lookout.close(&mut report);
+    thresholds.close(&mut report);
     let ended = exit_code(&report, strictness);
     let code = wanted.code(ended);
-    // Saved first, for whoever reads the output may be slow; and shown whether it could be saved or not: neither may cost the other.
+    // Saved first, because the reader of the output may be slow; and shown whether it could be saved or not: neither may cost the other.
     let saved = directory.finish(&report);
     let shown = show(&report, saved.as_deref().ok(), (voice, wanted.output));
     let place = saved.as_ref().map_or_else(ResultError::place, |saved| Some(saved));
@@ -111,7 +116,7 @@ fn write_more(report: &Report, saved: &Path, wanted: &OutputOptions) -> Result<(
 /// A run that is over.
 struct Crawled {
     report: Report,
-    lookout: LiveThresholds,
+    thresholds: LiveThresholds,
     /// Reason why the log of histograms is not whole; none when it is.
     log: Option<ResultError>,
 }
@@ -128,15 +133,16 @@ fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Verbosity, clock:
     let mut file = directory.log()?;
     let mut recorder = Recorder {
         rows: Vec::new(),
+        open: Vec::new(),
         log: file.begin(wall_time())?,
-        lookout: LiveThresholds::new(&resolved.objectives, &resolved.plan),
+        thresholds: LiveThresholds::new(&resolved.objectives, &resolved.plan),
         progress: match voice {
             Verbosity::Full | Verbosity::DataWithProgress => Progress::fitting(&resolved.plan),
             Verbosity::NoProgress | Verbosity::Errors | Verbosity::Data => Progress::Silent,
         },
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
-    let Recorder { rows, log, lookout, progress: _ } = recorder;
+    let Recorder { rows, open: _, log, thresholds, progress: _ } = recorder;
     let log = log.end().and(file.close()).err();
     let mut report = Report::new(Source {
         plan: &resolved.plan,
@@ -145,37 +151,43 @@ fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Verbosity, clock:
         intervals: rows,
         environment: Environment::read(resolved.placement),
     });
+    let hosts = resolved.spec.targets.hosts().iter();
+    report.name_hosts(&hosts.map(|host| format!("{}:{}", host.name(), host.port())).collect::<Vec<_>>());
     if let Some(target) = target {
-        measure::hear_out(&mut report, target);
+        measure::compare_with_ledger(&mut report, target);
     }
-    Ok(Crawled { report, lookout, log })
+    Ok(Crawled { report, thresholds, log })
 }
 
 /// Everything that watches the run.
 struct Recorder<'a> {
     rows: Vec<IntervalRow>,
+    /// Seconds that are over, with requests that have not ended.
+    open: Vec<IntervalRow>,
     log: IntervalLog<'a>,
-    lookout: LiveThresholds,
+    thresholds: LiveThresholds,
     progress: Progress,
 }
 
 impl Observer for Recorder<'_> {
     fn progress(&mut self, live: &Live) {
-        self.progress.show(live);
+        self.progress.show(live, RunSeconds { complete: &self.rows, open: &self.open });
     }
 
     fn interval(&mut self, interval: &Interval) {
+        self.open.retain(|row| row.start_s != interval.index);
         self.rows.push(IntervalRow::new(interval));
         self.log.append(interval);
-        self.lookout.hear(interval);
+        self.thresholds.hear(interval);
     }
 
     fn open(&mut self, seconds: &[OpenInterval]) {
-        self.lookout.hear_open(seconds);
+        self.open = seconds.iter().map(IntervalRow::open).collect();
+        self.thresholds.hear_open(seconds);
     }
 
     fn has_enough(&self) -> bool {
-        self.lookout.has_enough()
+        self.thresholds.has_enough()
     }
 }
 
@@ -205,7 +217,7 @@ impl Verbosity {
         }
     }
 
-    /// Says what may spoil the result. Whoever wants errors only is told by the verdict.
+    /// Says what may spoil the result. With --quiet, the verdict says it.
     fn warn(self, text: &str) {
         self.say(&format!("warning: {text}\n"));
     }

@@ -13,7 +13,7 @@ use crawlmark_harness::machine::Proc;
 use crawlmark_harness::process::ended_children_cpu;
 use crawlmark_results::run::report::{Environment, Verdict};
 use crawlmark_results::show::text;
-use crawlmark_results::studies::scale::{Ceiling, Circumstances, Round, Scaling, Size, order};
+use crawlmark_results::studies::scale::{Ceiling, Round, ScaleContext, Scaling, Size, order};
 
 use self::settings::ScaleSettings;
 use crate::cli::ScaleArgs;
@@ -78,14 +78,14 @@ impl Study for ScaleStudy<'_> {
         let takes = Duration::from_secs_f64((asked.round + AROUND).as_secs_f64() * all as f64);
         let takes = minutes(takes.as_secs().max(1));
         let ceiling = match &asked.ceiling {
-            Some(_) => "first: what this client could do of a target that answers at once",
+            Some(_) => "first: this client against a target that responds at once",
             None if args.no_ceiling => "none",
-            None => "none, for this target answers at once itself",
+            None => "none, because this target responds at once itself",
         };
         let (repeats, round) = (args.repeats, settings::time(asked.round));
         let rows = vec![
             ("sizes", format!("{} (shards/connections)", sizes.join(", "))),
-            ("rounds", format!("{repeats} replicates of each, {rounds} rounds of {round} in all: about {takes}")),
+            ("rounds", format!("{repeats} of each size, {rounds} rounds of {round} in all: about {takes}")),
             ("ceiling", ceiling.to_owned()),
         ];
         (format!("measuring how {} scales, with {}", asked.target, held.join(" and ")), rows)
@@ -115,7 +115,7 @@ impl Study for ScaleStudy<'_> {
     fn result(&mut self, name: String, end: End) -> Result<Option<Scaling>, Error> {
         let Measurements { ceiling, rounds, environment } = mem::take(&mut self.seen);
         let Some(environment) = environment else { return Ok(None) };
-        let circumstances = Circumstances {
+        let circumstances = ScaleContext {
             name,
             interrupted: end != End::Complete,
             target: self.asked.target.clone(),

@@ -21,7 +21,7 @@ use crawlmark_results::run::report::{Environment, Placement, rfc3339};
 use self::experiment::Experiment;
 use self::form::Form;
 use self::judge::{Attempt, Evidence, judge};
-use self::outcome::{ATTEMPTS, Circumstances, Outcome, RowOutcome};
+use self::outcome::{ATTEMPTS, Circumstances, RowOutcome, SelftestResult};
 use crate::cli::{Row, SelftestArgs};
 use crate::error::Error;
 use crate::study::Rounds;
@@ -61,7 +61,7 @@ struct SelftestStudy {
 }
 
 impl Study for SelftestStudy {
-    type Result = Outcome;
+    type Result = SelftestResult;
 
     const NEEDS: &'static str = "an experiment was complete";
 
@@ -86,12 +86,12 @@ impl Study for SelftestStudy {
         self.measure(rounds, |experiment, rows, stages| experiment.make(form, rows, stages))
     }
 
-    fn result(&mut self, name: String, end: End) -> Result<Option<Outcome>, Error> {
+    fn result(&mut self, name: String, end: End) -> Result<Option<SelftestResult>, Error> {
         let rows = mem::take(&mut self.rows);
         if matches!(end, End::Cut(None)) && rows.iter().all(|(_, attempts)| attempts.is_empty()) {
             return Ok(None);
         }
-        Ok(Some(Outcome::new(
+        Ok(Some(SelftestResult::new(
             rows.into_iter().map(|(row, attempts)| RowOutcome::of(row, attempts)).collect(),
             Circumstances {
                 name,
@@ -104,7 +104,7 @@ impl Study for SelftestStudy {
         )))
     }
 
-    fn exit_code(outcome: &Outcome) -> u8 {
+    fn exit_code(outcome: &SelftestResult) -> u8 {
         outcome.exit_code()
     }
 }
@@ -125,7 +125,7 @@ impl SelftestStudy {
                 let would_end = Duration::from_nanos(clock.now().0).saturating_add(takes);
                 if !rows.is_empty() && (number == 0 || would_end <= self.form.patience()) {
                     self.attempt(rounds.stages, experiment, &rows, &mut make)?;
-                    if let Some(signal) = rounds.held.asks_to_stop(Duration::ZERO).map_err(Error::Signal)? {
+                    if let Some(signal) = rounds.asks_to_stop(Duration::ZERO)? {
                         return Err(Error::Stopped(signal));
                     }
                 }

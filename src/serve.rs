@@ -17,7 +17,7 @@ use crate::terminal;
 // Where the proxy's credentials may be given out of sight: the environment of a process is its owner's.
 const PROXY_AUTH: &str = "CRAWLMARK_PROXY_AUTH";
 
-/// Serves until SIGINT or SIGTERM, then prints the books.
+/// Serves until SIGINT or SIGTERM, then prints the counts.
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     let processes = args.processes.or_cores(usable_cpus().len());
     check_processes("--processes", processes)?;
@@ -59,8 +59,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
             return Err(Error::TargetLost { pid, how: exit.to_string() });
         }
     }
-    let books = serde_json::to_string_pretty(&target.stop())?;
-    terminal::print(&(books + "\n"))?;
+    let ledger = serde_json::to_string_pretty(&target.stop())?;
+    terminal::print(&(ledger + "\n"))?;
     Ok(DONE)
 }
 

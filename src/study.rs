@@ -48,6 +48,11 @@ pub(crate) trait Study {
     /// When the rounds cannot be judged together.
     fn result(&mut self, name: String, end: End) -> Result<Option<Self::Result>, Error>;
 
+    /// Unfinished directory of an earlier command that this one goes on from.
+    fn resumed(&self) -> Option<&Path> {
+        None
+    }
+
     /// Called when the result is saved.
     fn saved(&mut self) {}
 
@@ -71,7 +76,7 @@ pub(crate) enum End {
 /// saved all the same.
 pub(crate) fn conduct<S: Study>(mut study: S, keep: &OutputArgs, command: &str) -> Result<u8, Error> {
     let name = keep.name_or(command);
-    let directory = directory(keep, &name)?;
+    let directory = directory(keep, &name, study.resumed())?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
     let mut stages = stages(keep);
     let (sentence, facts) = study.announcement(directory.place());

@@ -51,7 +51,7 @@ impl Target {
         self.address
     }
 
-    /// Its books, summed over its processes.
+    /// Its counts, summed over its processes.
     pub(crate) fn ledger(&self) -> Ledger {
         Ledger::read(&self.shared)
     }
@@ -63,7 +63,7 @@ impl Target {
         Some((child.pid(), child.wait()))
     }
 
-    /// Ends it, and returns its books as they were then.
+    /// Ends it, and returns its counts as they were then.
     pub(crate) fn stop(mut self) -> Ledger {
         self.end();
         self.ledger()

@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use console::style;
-use crawlmark_results::show::doc::{Line, Severity, Tone};
+use crawlmark_results::show::doc::{Severity, TerminalLine, Tone};
 use crawlmark_results::show::visible;
 
-pub(crate) use self::progress::Progress;
 use self::progress::{Glyphs, glyphs};
+pub(crate) use self::progress::{Progress, RunSeconds};
 pub(crate) use self::stages::Stages;
 use crate::cli::Color;
 use crate::crawl::redact;
@@ -29,9 +29,9 @@ pub(crate) fn print_data(text: &str) -> Result<(), Error> {
 }
 
 /// Prints the lines of a result, with colours where the terminal has them.
-pub(crate) fn print_lines(lines: &[Line]) -> Result<(), Error> {
+pub(crate) fn print_lines(lines: &[TerminalLine]) -> Result<(), Error> {
     let glyphs = if io::stdout().is_terminal() { glyphs() } else { Glyphs::Blocks };
-    let painted = |Line { text, tone }: &Line| {
+    let painted = |TerminalLine { text, tone }: &TerminalLine| {
         let text = visible(text);
         let text = style(shown(&text, glyphs));
         match tone {

@@ -18,13 +18,13 @@ const HUGE_HEADERS: &str = "huge_headers";
 /// that a limit of the target refused never arrived, and what found no connection was not sent: if it was tried again,
 /// the target saw the item for the first time. A connection is in the target's counts with its first request. A shard
 /// that died has not told what it sent, so nothing can be compared then. IDs are compared as far as the target tracks them.
-pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
+pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     let totals = &report.totals;
     let errors = |kind| totals.errors_of(kind);
     let cut_off = report.ledger.aborted + errors(ErrorKind::Timeout);
-    let huge_heads = books.faults.get(HUGE_HEADERS).copied().unwrap_or(0);
+    let huge_heads = ledger.faults.get(HUGE_HEADERS).copied().unwrap_or(0);
     let unread_heads = huge_heads.min(errors(ErrorKind::Malformed));
-    let unheard = books.connections_refused.min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset));
+    let unreceived = ledger.connections_refused.min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset));
     let unsent = totals.attempts.saturating_sub(totals.attempts_sent);
     let mut differences = Vec::new();
     let mut check = |what: &str, (ours, theirs): (u64, u64), (fewer, more): (u64, u64)| {
@@ -32,18 +32,18 @@ pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
             differences.push(format!("{what}: {ours} here, {theirs} there"));
         }
     };
-    check("requests", (totals.attempts_sent, books.requests), (unheard, 0));
-    check("connections", (totals.connections_opened, books.connections), (unheard + unsent, 0));
-    if books.uniqueness_exact {
+    check("requests", (totals.attempts_sent, ledger.requests), (unreceived, 0));
+    check("connections", (totals.connections_opened, ledger.connections), (unreceived + unsent, 0));
+    if ledger.uniqueness_exact {
         let items = totals.attempts_sent.saturating_sub(totals.retries);
-        check("different IDs", (items, books.unique_ids), (unheard, cut_off + unsent));
-        check("IDs asked for again", (totals.retries, books.duplicate_ids), (unheard + unsent, cut_off));
+        check("different IDs", (items, ledger.unique_ids), (unreceived, cut_off + unsent));
+        check("IDs asked for again", (totals.retries, ledger.duplicate_ids), (unreceived + unsent, cut_off));
     }
     let mut statuses: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (status, count) in &totals.attempts_by_status {
         statuses.entry(*status).or_default().0 = *count;
     }
-    for (status, count) in &books.by_status {
+    for (status, count) in &ledger.by_status {
         statuses.entry(*status).or_default().1 = *count;
     }
     for (status, both) in statuses {
@@ -54,6 +54,6 @@ pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
         agrees: whole.then_some(differences.is_empty()),
         cut_off,
         differences: if whole { differences } else { Vec::new() },
-        ledger: serde_json::to_value(books).unwrap_or(serde_json::Value::Null),
+        ledger: serde_json::to_value(ledger).unwrap_or(serde_json::Value::Null),
     }
 }

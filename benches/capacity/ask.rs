@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_results::studies::capacity::{Capacity, Outcome};
+use crawlmark_results::studies::capacity::{Capacity, SearchOutcome};
 use serde::Serialize;
 
 /// Rate that the targets sustain, requests per second.
@@ -15,7 +15,7 @@ pub(crate) const OFF: f64 = 0.02;
 
 /// A target.
 #[derive(Debug)]
-pub(crate) struct Case {
+pub(crate) struct CapacityCase {
     /// Its name here.
     pub(crate) name: &'static str,
     /// Behaviour, as a sentence goes on: "a target that ...".
@@ -27,14 +27,14 @@ pub(crate) struct Case {
 }
 
 /// All of them.
-pub(crate) const CASES: [Case; 2] = [
-    Case {
+pub(crate) const CASES: [CapacityCase; 2] = [
+    CapacityCase {
         name: "limit",
         does: "lets 4,000/s through, 100 at once, refuses the rest, and takes 20 us longer for each other request under way",
         target: &["--target-limit", "4000/s:burst=100", "--target-latency-per-in-flight", "20us"],
         probe: "2s",
     },
-    Case {
+    CapacityCase {
         name: "queue",
         does: "answers 4,000/s and lets all others wait for their turn, however many they are",
         target: &["--target-limit", "leaky:4000/s:burst=1000000"],
@@ -44,9 +44,9 @@ pub(crate) const CASES: [Case; 2] = [
 
 /// Result of one search.
 #[derive(Debug, Serialize)]
-pub(crate) struct Answer {
+pub(crate) struct SearchAnswer {
     from_per_s: u32,
-    outcome: Outcome,
+    outcome: SearchOutcome,
     capacity_per_s: Option<f64>,
     fails_at_per_s: Option<f64>,
     probes: usize,
@@ -57,9 +57,9 @@ pub(crate) struct Answer {
     saved: PathBuf,
 }
 
-impl Case {
+impl CapacityCase {
     /// Searches once.
-    pub(crate) fn ask(&self, number: u32, out: &Path) -> Result<Answer, Box<dyn std::error::Error>> {
+    pub(crate) fn ask(&self, number: u32, out: &Path) -> Result<SearchAnswer, Box<dyn std::error::Error>> {
         // Each begins elsewhere, and so probes other rates.
         let from_per_s = 700 + 37 * number;
         let clock = Clock::start();
@@ -76,9 +76,9 @@ impl Case {
         let capacity: Capacity = serde_json::from_slice(&output.stdout)
             .map_err(|_| format!("crawlmark capacity: {}", String::from_utf8_lossy(&output.stderr)))?;
         let is_near = |per_s: f64| (per_s / KNOWN - 1.0).abs() <= OFF;
-        Ok(Answer {
+        Ok(SearchAnswer {
             from_per_s,
-            right: capacity.outcome == Outcome::Found && capacity.capacity_per_s.is_some_and(is_near),
+            right: capacity.outcome == SearchOutcome::Found && capacity.capacity_per_s.is_some_and(is_near),
             outcome: capacity.outcome,
             capacity_per_s: capacity.capacity_per_s,
             fails_at_per_s: capacity.fails_at_per_s,
@@ -90,7 +90,7 @@ impl Case {
     }
 }
 
-impl Answer {
+impl SearchAnswer {
     pub(crate) const fn is_right(&self) -> bool {
         self.right
     }

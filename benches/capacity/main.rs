@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::ask::{Answer, CASES, Case, OFF};
+use crate::ask::{CASES, CapacityCase, OFF, SearchAnswer};
 use crate::machine::here_and_now;
 use crate::question::say;
 
@@ -47,10 +47,11 @@ fn main() -> ExitCode {
 /// Asks as often as was wanted, and returns whether every answer was right.
 fn ask_all(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     let place = tempfile::tempdir()?;
-    let mut asked: Vec<(Case, Vec<Answer>)> = Vec::new();
-    let is_wanted = |case: &Case| arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name);
+    let mut asked: Vec<(CapacityCase, Vec<SearchAnswer>)> = Vec::new();
+    let is_wanted =
+        |case: &CapacityCase| arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name);
     for case in CASES.into_iter().filter(is_wanted) {
-        let mut answers: Vec<Answer> = Vec::new();
+        let mut answers: Vec<SearchAnswer> = Vec::new();
         for number in 1..=arguments.runs {
             let answer = case.ask(number, &place.path().join(format!("{}-{number}", case.name)))?;
             say(&format!("{} {number:>3} of {}: {}", case.name, arguments.runs, answer.told()));
@@ -63,13 +64,14 @@ fn ask_all(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
         }
     }
     say(&markdown(&asked));
-    Ok(asked.iter().flat_map(|(_, answers)| answers).all(Answer::is_right))
+    Ok(asked.iter().flat_map(|(_, answers)| answers).all(SearchAnswer::is_right))
 }
 
-fn save(asked: &[(Case, Vec<Answer>)], out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn save(asked: &[(CapacityCase, Vec<SearchAnswer>)], out: &Path) -> Result<(), Box<dyn std::error::Error>> {
     fs::create_dir_all(out)?;
     fs::write(out.join("README.md"), markdown(asked))?;
-    let answers: BTreeMap<&str, &[Answer]> = asked.iter().map(|(case, answers)| (case.name, &**answers)).collect();
+    let answers: BTreeMap<&str, &[SearchAnswer]> =
+        asked.iter().map(|(case, answers)| (case.name, &**answers)).collect();
     fs::write(out.join("answers.json"), serde_json::to_string_pretty(&answers)? + "\n")?;
     for (case, last) in asked.iter().filter_map(|(case, answers)| Some((case, answers.last()?))) {
         for (from, to) in [("plots/capacity.svg", "svg"), ("capacity.json", "json")] {
@@ -80,7 +82,7 @@ fn save(asked: &[(Case, Vec<Answer>)], out: &Path) -> Result<(), Box<dyn std::er
 }
 
 /// The page.
-fn markdown(asked: &[(Case, Vec<Answer>)]) -> String {
+fn markdown(asked: &[(CapacityCase, Vec<SearchAnswer>)]) -> String {
     let mut out = format!(
         "# Capacity\n\nMade by `cargo bench --bench capacity -- --out results/capacity`.\n\n{}; client and target on the same CPUs\n",
         here_and_now()

@@ -55,7 +55,7 @@ fn sample(id: u64, service_ns: u64) -> Sample {
     }
 }
 
-/// A shard's stats with every attempt of [`samples`] booked, in the distributions of `series`.
+/// A shard's stats with every attempt of [`samples`] counted, in the distributions of `series`.
 pub(crate) fn filled(series: &[Series]) -> ShardStats {
     let mut stats = ShardStats::with_series(bounds(), series);
     for sample in &samples() {

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::stats::{Counters, Series, ShardStats};
+use crawlmark_harness::stats::{AnswerBins, Counters, Series, ShardStats};
 use crawlmark_harness::wire::{
-    BindingTimes, Frame, FrameDecoder, IntervalFrame, Progress, Scheduled, WireError, decode_stats, encode,
+    Frame, FrameDecoder, IntervalFrame, Progress, Scheduled, SecondFigures, WireError, decode_stats, encode,
     encode_timings,
 };
 use criterion::Criterion;
@@ -40,15 +40,17 @@ pub(crate) fn benches(criterion: &mut Criterion) {
 /// Histograms included: a shard serialises them when the interval ends.
 fn interval(stats: &ShardStats) -> Result<Frame, WireError> {
     Ok(Frame::Interval(Box::new(IntervalFrame {
-        index: 7,
-        in_flight: 64,
-        cpu_us: 900_000,
-        binding: BindingTimes::default(),
-        standing: None,
-        max_sched_lag_ns: 80_000,
+        figures: SecondFigures {
+            index: 7,
+            in_flight: 64,
+            cpu_us: 900_000,
+            max_sched_lag_ns: 80_000,
+            ..SecondFigures::default()
+        },
         counters: stats.counters.clone(),
         warmup: Counters::default(),
         scheduled: Scheduled::default(),
+        answers: AnswerBins::default(),
         timings: encode_timings(stats)?,
     })))
 }

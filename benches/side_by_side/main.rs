@@ -55,8 +55,8 @@ fn main() -> ExitCode {
         Some(Subject::Servers(arguments)) => servers::compare(arguments),
     };
     match outcome {
-        Ok(Outcome::Complete) => ExitCode::SUCCESS,
-        Ok(Outcome::Incomplete) => ExitCode::FAILURE,
+        Ok(Coverage::Complete) => ExitCode::SUCCESS,
+        Ok(Coverage::Incomplete) => ExitCode::FAILURE,
         Err(error) => {
             say(&format!("error: {error}"));
             ExitCode::from(error.exit_code())
@@ -65,17 +65,17 @@ fn main() -> ExitCode {
 }
 
 /// Completeness of a comparison.
-enum Outcome {
+enum Coverage {
     Complete,
     /// Something was left out because it could not run.
     Incomplete,
 }
 
-fn compare_clients(arguments: &Arguments) -> Result<Outcome, Error> {
+fn compare_clients(arguments: &Arguments) -> Result<Coverage, Error> {
     let signals = Signals::watch()?;
     let mut places = Places::find();
     let target = if let Some(url) = &arguments.target_url {
-        // It runs where whoever started it wants.
+        // It runs where its user wants.
         places.target_cpu = None;
         Target::given(url)
     } else {
@@ -93,7 +93,7 @@ fn compare_clients(arguments: &Arguments) -> Result<Outcome, Error> {
     print(&text)?;
     // A file that cannot be written must not cost the minutes that were measured: the table comes first.
     saved.and(page)?;
-    Ok(if bench.unusable().is_empty() { Outcome::Complete } else { Outcome::Incomplete })
+    Ok(if bench.unusable().is_empty() { Coverage::Complete } else { Coverage::Incomplete })
 }
 
 /// The result, for people.
@@ -103,7 +103,7 @@ fn print(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tells whoever watches; nobody may be watching, and that must not stop a measurement.
+/// Print progress; a closed output must not stop a measurement.
 fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

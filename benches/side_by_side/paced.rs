@@ -20,9 +20,9 @@ use crate::process::{Signals, run};
 use crate::record::save;
 use crate::rounds::{Random, unreadable};
 use crate::target::Target;
-use crate::{Outcome, print, say};
+use crate::{Coverage, print, say};
 use contestant::{Contestant, Load, Timed};
-use report::{Record, render};
+use report::{PacedRecord, render};
 
 /// Requests a second of every client, each in turn.
 const RATES: [u32; 3] = [1_000, 10_000, 50_000];
@@ -42,7 +42,7 @@ struct Run {
 }
 
 /// Runs the whole comparison.
-pub(crate) fn compare(arguments: &PacedArguments) -> Result<Outcome, Error> {
+pub(crate) fn compare(arguments: &PacedArguments) -> Result<Coverage, Error> {
     let signals = Signals::watch()?;
     let places = Places::find();
     let target = Target::start(&places, &signals)?;
@@ -51,12 +51,12 @@ pub(crate) fn compare(arguments: &PacedArguments) -> Result<Outcome, Error> {
     let contest = Contest { arguments, places: &places, signals: &signals, target: &target };
     contest.warm_up(&mut clients, &mut notes)?;
     let runs = contest.rounds(&clients)?;
-    let record = Record::new(arguments, &places, &runs, &notes);
+    let record = PacedRecord::new(arguments, &places, &runs, &notes);
     let saved = arguments.json.as_deref().map_or(Ok(()), |path| save(&record, path));
     print(&render(&record, &target.description(&places)))?;
     // The table comes first: see `compare_clients`.
     saved?;
-    Ok(Outcome::Complete)
+    Ok(Coverage::Complete)
 }
 
 /// Return the contestants that are there, with the program to run.

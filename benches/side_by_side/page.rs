@@ -8,7 +8,7 @@ use crawlmark_results::show::plot::{Cost, costs};
 use crate::error::Error;
 use crate::machine::here_and_now;
 use crate::record::{Record, save as save_record};
-use crate::summary::{Line, Summary};
+use crate::summary::{Summary, SummaryRow};
 
 /// Saves the table, the record and the picture in a directory.
 pub(crate) fn save(out: &Path, (text, summary): (&str, &Summary), record: &Record<'_>) -> Result<(), Error> {
@@ -27,7 +27,7 @@ pub(crate) fn save(out: &Path, (text, summary): (&str, &Summary), record: &Recor
 
 /// The cheapest first.
 fn picture(summary: &Summary) -> String {
-    let cost = |line: &Line| Cost {
+    let cost = |line: &SummaryRow| Cost {
         name: line.who.name().to_owned(),
         cpu_us: line.cpu_us_per_request,
         user_us: line.cpu_user_us_per_request,

@@ -16,18 +16,18 @@ use crate::error::Error;
 use crate::place::{Places, in_path};
 use crate::process::Signals;
 use crate::record::save;
-use crate::{Outcome, print};
+use crate::{Coverage, print};
 use contest::Contest;
 use contestant::Contestant;
 use holds::Holds;
-use report::{Record, render};
+use report::{ServersRecord, render};
 use stage::Stage;
 
 /// Reason why something is not in the comparison.
 type Note = String;
 
 /// Runs the whole comparison.
-pub(crate) fn compare(arguments: &ServerArguments) -> Result<Outcome, Error> {
+pub(crate) fn compare(arguments: &ServerArguments) -> Result<Coverage, Error> {
     let signals = Signals::watch()?;
     let places = Places::find();
     let wrk = in_path("wrk").ok_or_else(|| Error::Start {
@@ -43,10 +43,10 @@ pub(crate) fn compare(arguments: &ServerArguments) -> Result<Outcome, Error> {
     // They end here: what follows has the server's CPU for itself.
     drop(contest);
     let holds = Holds { places: &places, signals: &signals, wrk: &wrk }.measure(&mut notes)?;
-    let record = Record::new(arguments, &places, &runs, (holds.as_ref(), &notes));
+    let record = ServersRecord::new(arguments, &places, &runs, (holds.as_ref(), &notes));
     let saved = arguments.json.as_deref().map_or(Ok(()), |path| save(&record, path));
     print(&render(&record))?;
     // The table comes first: see `compare_clients`.
     saved?;
-    Ok(Outcome::Complete)
+    Ok(Coverage::Complete)
 }

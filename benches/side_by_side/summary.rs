@@ -11,12 +11,12 @@ use crate::rounds::{Run, Who};
 pub(crate) struct Summary {
     /// The fastest first.
     #[serde(rename = "clients")]
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<SummaryRow>,
 }
 
 /// Summary of one client or server.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct SummaryRow {
     /// Measured client or server.
     #[serde(flatten)]
     pub(crate) who: Who,
@@ -56,19 +56,19 @@ impl Summary {
         }
         let yardstick: BTreeMap<u32, &Run> =
             runs.iter().filter(|run| run.who.name() == yardstick).map(|run| (run.round, run)).collect();
-        let mut lines: Vec<Line> =
-            by_name.into_iter().filter_map(|(who, runs)| Line::of(who, &runs, &yardstick)).collect();
+        let mut lines: Vec<SummaryRow> =
+            by_name.into_iter().filter_map(|(who, runs)| SummaryRow::of(who, &runs, &yardstick)).collect();
         lines.sort_by(|a, b| b.requests_per_s.total_cmp(&a.requests_per_s));
         Self { lines }
     }
 
     /// Return the line of the client or server `name`.
-    pub(crate) fn line(&self, name: &str) -> Option<&Line> {
+    pub(crate) fn line(&self, name: &str) -> Option<&SummaryRow> {
         self.lines.iter().find(|line| line.who.name() == name)
     }
 }
 
-impl Line {
+impl SummaryRow {
     fn of(who: Who, runs: &[&Run], yardstick: &BTreeMap<u32, &Run>) -> Option<Self> {
         let over = |figure: fn(&Run) -> f64| -> Vec<f64> { runs.iter().map(|run| figure(run)).collect() };
         let ratio = |figure: fn(&Run) -> f64| {

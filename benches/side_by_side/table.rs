@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::clients::YARDSTICK;
 use crate::crawlmark;
 use crate::rounds::{Bench, Footprint};
-use crate::summary::{Line, Summary};
+use crate::summary::{Summary, SummaryRow};
 
 /// At least this share of the yardstick's requests per second.
 const GOAL_SPEED: f64 = 0.65;
@@ -60,7 +60,7 @@ pub(crate) fn rows(text: &mut String, (kind, yardstick): (&str, &str), summary: 
         kind, "median", "min .. max", "request", "user", "requests/s", "CPU"
     );
     for line in &summary.lines {
-        let Line { who, requests_per_s, requests_per_s_range: [slowest, fastest], .. } = line;
+        let SummaryRow { who, requests_per_s, requests_per_s_range: [slowest, fastest], .. } = line;
         let spread = format!("{slowest:.0} .. {fastest:.0}");
         let (speed, cpu) = match line.ratio {
             Some(ratio) => (format!("{:.2} x", ratio.requests_per_s), format!("{:.2} x", ratio.cpu_per_request)),
@@ -79,7 +79,7 @@ pub(crate) fn rows(text: &mut String, (kind, yardstick): (&str, &str), summary: 
 
 /// Add a warning if the rounds differ too much for the numbers to be trusted.
 pub(crate) fn doubts(text: &mut String, summary: &Summary) {
-    let busy = |line: &&Line| line.requests_per_s_range[1] > line.requests_per_s_range[0] * STEADY;
+    let busy = |line: &&SummaryRow| line.requests_per_s_range[1] > line.requests_per_s_range[0] * STEADY;
     if let Some(line) = summary.lines.iter().find(busy) {
         let [slowest, fastest] = line.requests_per_s_range;
         let _ = writeln!(
@@ -91,7 +91,7 @@ pub(crate) fn doubts(text: &mut String, summary: &Summary) {
     }
     for line in summary.lines.iter().filter(|line| line.failed > 0) {
         let _ =
-            writeln!(text, "{}: {} requests had no good answer: do not trust its line", line.who.name(), line.failed);
+            writeln!(text, "{}: {} requests had no good response: do not trust its line", line.who.name(), line.failed);
     }
 }
 

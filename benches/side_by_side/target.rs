@@ -31,7 +31,7 @@ pub(crate) struct Bundled {
     pub(crate) url: String,
     /// Its process.
     pub(crate) running: Running,
-    /// Open for as long as it runs, since it prints its books at the end.
+    /// Open for as long as it runs, since it prints its counts at the end.
     _stdout: BufReader<ChildStdout>,
 }
 

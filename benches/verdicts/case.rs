@@ -62,7 +62,7 @@ pub(crate) const CASES: [Case; 3] = [
 
 /// Result of one comparison.
 #[derive(Debug, Serialize)]
-pub(crate) struct Answer {
+pub(crate) struct VerdictAnswer {
     seed: u64,
     verdict: String,
     right: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Answer {
 
 impl Case {
     /// Asks once.
-    pub(crate) fn ask(&self, seed: u64, out: &Path) -> Result<Answer, Box<dyn std::error::Error>> {
+    pub(crate) fn ask(&self, seed: u64, out: &Path) -> Result<VerdictAnswer, Box<dyn std::error::Error>> {
         let mut ab = Command::new(env!("CARGO_BIN_EXE_crawlmark"));
         ab.args(["ab", "--quiet", "--json", "--seed", &seed.to_string(), "--out"]).arg(out);
         for (side, [flags, target]) in
@@ -96,7 +96,7 @@ impl Case {
         Ok(self.answer(seed, &contest, out))
     }
 
-    fn answer(&self, seed: u64, contest: &Value, out: &Path) -> Answer {
+    fn answer(&self, seed: u64, contest: &Value, out: &Path) -> VerdictAnswer {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let findings = contest["comparison"]["findings"].as_array().cloned().unwrap_or_default();
         let metric = |finding: &Value| {
@@ -108,7 +108,7 @@ impl Case {
         let is_caught = self.caught_by.is_empty()
             || metrics.iter().any(|(metric, _, said)| said == "regression" && self.caught_by.contains(&&**metric));
         let rounds = contest["rounds"].as_array().map_or(0, Vec::len);
-        Answer {
+        VerdictAnswer {
             seed,
             right: is_caught && self.right.contains(&&*verdict),
             verdict,
@@ -120,7 +120,7 @@ impl Case {
     }
 }
 
-impl Answer {
+impl VerdictAnswer {
     pub(crate) const fn is_right(&self) -> bool {
         self.right
     }

@@ -18,10 +18,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::case::{Answer, CASES};
+use crate::case::{CASES, VerdictAnswer};
 use crate::machine::here_and_now;
 use crate::question::say;
-use crate::summary::Outcome;
+use crate::summary::CaseAnswers;
 
 /// Runs `crawlmark ab` on targets whose difference is known, and saves what it says of them.
 #[derive(Debug, Parser)]
@@ -52,23 +52,23 @@ fn ask(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     for case in
         CASES.iter().filter(|case| arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name))
     {
-        let mut answers: Vec<Answer> = Vec::new();
+        let mut answers: Vec<VerdictAnswer> = Vec::new();
         for seed in 1..=arguments.runs {
             let answer = case.ask(seed, &place.path().join(format!("{}-{seed}", case.name)))?;
             say(&format!("{:<10} {seed:>3} of {}: {}", case.name, arguments.runs, answer.told()));
             answers.push(answer);
         }
-        outcomes.push(Outcome::new(case, answers));
+        outcomes.push(CaseAnswers::new(case, answers));
         // After each question: half an hour's answers must not hang on the last one.
         if let Some(out) = &arguments.out {
             save(&outcomes, out)?;
         }
     }
     say(&summary::markdown(&outcomes, &here_and_now()));
-    Ok(outcomes.iter().all(Outcome::is_right))
+    Ok(outcomes.iter().all(CaseAnswers::is_right))
 }
 
-fn save(outcomes: &[Outcome], out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn save(outcomes: &[CaseAnswers], out: &Path) -> Result<(), Box<dyn std::error::Error>> {
     fs::create_dir_all(out)?;
     fs::write(out.join("README.md"), summary::markdown(outcomes, &here_and_now()))?;
     fs::write(out.join("verdicts.json"), serde_json::to_string_pretty(outcomes)? + "\n")?;

@@ -6,24 +6,24 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::case::{Answer, Case};
+use crate::case::{Case, VerdictAnswer};
 
 /// The metrics, in the order of the page.
 const METRICS: [&str; 5] = ["target_cpu_per_attempt", "cpu_per_attempt", "throughput", "service_p50", "service_p99"];
 
 /// All answers to a question.
 #[derive(Debug, Serialize)]
-pub(crate) struct Outcome {
+pub(crate) struct CaseAnswers {
     pub(crate) case: &'static str,
     what: &'static str,
     right_verdicts: Vec<&'static str>,
     caught_by: Vec<&'static str>,
     right: usize,
-    answers: Vec<Answer>,
+    answers: Vec<VerdictAnswer>,
 }
 
-impl Outcome {
-    pub(crate) fn new(case: &Case, answers: Vec<Answer>) -> Self {
+impl CaseAnswers {
+    pub(crate) fn new(case: &Case, answers: Vec<VerdictAnswer>) -> Self {
         Self {
             case: case.name,
             what: case.what,
@@ -41,12 +41,12 @@ impl Outcome {
 
     /// The picture of the last one.
     pub(crate) fn plot(&self) -> PathBuf {
-        self.answers.last().map(Answer::plot).unwrap_or_default()
+        self.answers.last().map(VerdictAnswer::plot).unwrap_or_default()
     }
 }
 
 /// The page.
-pub(crate) fn markdown(outcomes: &[Outcome], machine: &str) -> String {
+pub(crate) fn markdown(outcomes: &[CaseAnswers], machine: &str) -> String {
     let mut out = String::from("# Verdicts\n\nMade by `cargo bench --bench verdicts -- --out results/verdicts`.\n\n");
     let _ = writeln!(out, "{machine}\n");
     let _ = writeln!(out, "| question | right | verdicts | pairs |\n|---|---|---|---|");
@@ -56,7 +56,7 @@ pub(crate) fn markdown(outcomes: &[Outcome], machine: &str) -> String {
             *verdicts.entry(answer.verdict()).or_default() += 1;
         }
         let verdicts: Vec<String> = verdicts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
-        let mut pairs: Vec<usize> = outcome.answers.iter().map(Answer::pairs).collect();
+        let mut pairs: Vec<usize> = outcome.answers.iter().map(VerdictAnswer::pairs).collect();
         pairs.sort_unstable();
         let (first, last) = (pairs.first().unwrap_or(&0), pairs.last().unwrap_or(&0));
         let (right, all, what) = (outcome.right, outcome.answers.len(), outcome.what);

@@ -1,41 +1,19 @@
 //! A plan, bounds and readings of a machine for tests, of this crate and of those above it (feature `virtual-time`).
 #![expect(clippy::unwrap_used, reason = "a test without its fixtures is over")]
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::time::Duration;
 
 use crate::machine::Proc;
-use crate::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ThrottlingPolicy};
+use crate::plan::RunPlan;
 use crate::stats::Bounds;
-use crate::units::{IdRange, RateShape};
+use crate::units::IdRange;
 
 /// Two shards, 1,000 IDs, eight connections, no budget.
 #[must_use]
 pub fn plan() -> RunPlan {
-    RunPlan {
-        target: "test".to_owned(),
-        workload: BTreeMap::new(),
-        ids: IdRange { start: 0, end: 1000 },
-        shards: 2,
-        connections: 8,
-        rate: None,
-        shape: RateShape::Constant,
-        burst: 0,
-        at_start: 0,
-        arrivals: Arrivals::Asap,
-        pacing: Pacing::Sleep,
-        throttling: ThrottlingPolicy::default(),
-        per_host: PerHost::default(),
-        duration: None,
-        warmup: Duration::ZERO,
-        grace: Duration::from_secs(10),
-        timeout: Duration::from_secs(10),
-        shard_deadline: Duration::from_secs(10),
-        seed: 1,
-        pinning: Pinning::None,
-    }
+    RunPlan { shards: 2, connections: 8, ..RunPlan::new("test", IdRange { start: 0, end: 1000 }) }
 }
 
 /// Bounds for a timeout of a second.

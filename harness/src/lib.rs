@@ -7,7 +7,10 @@
 //! RunPlan -> ShardPlan -> Pacer -> Workload -> Sample -> ShardStats -> Report -> Verdict
 //! ```
 //!
-//! The modules below are listed in the order in which they may import each other: each knows only those above it.
+//! Implement [`Workload`](workload::Workload) to measure something other than a crawl. `examples/memcached.rs` does, and gets its
+//! report, validity checks, thresholds and page from `crawlmark-results`.
+//!
+//! A module imports only from those above it (`tests/words.rs` checks that).
 //!
 //! | module | holds |
 //! |---|---|
@@ -16,7 +19,7 @@
 //! | [`machine`] | what the machine says about itself: its counters, how fast its CPU is |
 //! | [`plan`] | `RunPlan`, `ShardPlan` and the split laws |
 //! | [`pacer`] | when the next request may go, and the audit of when it went |
-//! | [`sample`] | one attempt: its timestamps, its outcome |
+//! | [`sample`] | one attempt: its timestamps, its progress, its outcome |
 //! | [`adaptive`] | find the concurrency and pace that a target sustains |
 //! | [`stats`] | counters and fixed-bound histograms that merge exactly |
 //! | [`wire`] | the frames that cross the pipes |

@@ -139,6 +139,33 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
+    /// Create a plan with defaults: a closed loop of one shard and one connection, without a rate, until `ids` are done.
+    #[must_use]
+    pub fn new(target: impl Into<String>, ids: IdRange) -> Self {
+        Self {
+            target: target.into(),
+            workload: BTreeMap::new(),
+            ids,
+            shards: 1,
+            connections: 1,
+            rate: None,
+            shape: RateShape::Constant,
+            burst: 0,
+            at_start: 0,
+            arrivals: Arrivals::Asap,
+            pacing: Pacing::Sleep,
+            throttling: ThrottlingPolicy::default(),
+            per_host: PerHost::default(),
+            duration: None,
+            warmup: Duration::ZERO,
+            grace: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
+            shard_deadline: Duration::from_secs(10),
+            seed: 1,
+            pinning: Pinning::None,
+        }
+    }
+
     /// The budget and how it changes; none without one.
     #[must_use]
     pub fn shaped_rate(&self) -> Option<ShapedRate> {
@@ -215,7 +242,7 @@ impl RunPlan {
         Ok(())
     }
 
-    /// True if the rate bounds what goes, as in a closed loop. In an open loop it says when requests are intended instead.
+    /// True if the rate bounds what goes, as in a closed loop. In an open loop it says when requests are scheduled instead.
     #[must_use]
     pub fn has_budget(&self) -> bool {
         self.rate.is_some() && self.arrivals.gaps().is_none()

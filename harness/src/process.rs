@@ -40,7 +40,7 @@ pub struct Child {
 /// Session and process group of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A part of the parent: SIGINT, SIGTERM, SIGHUP and SIGTSTP never arrive, since whoever sends them to all processes at
+    /// A part of the parent: SIGINT, SIGTERM, SIGHUP and SIGTSTP never arrive, since a sender to all processes at
     /// once means the parent, which ends its parts in order.
     Part,
     /// A program of its own, with a process group of its own.
@@ -118,7 +118,7 @@ pub fn fork(name: &str, role: Role, body: impl FnOnce() -> u8) -> Result<Child, 
     match unsafe { nix::unistd::fork() }.map_err(ForkError::Fork)? {
         ForkResult::Parent { child } => {
             if role != Role::Session {
-                // Both sides set the group, so that it is set whoever runs first; the child may have done it and be gone.
+                // Both sides set the group, so that it is set whichever runs first; the child may have done it and be gone.
                 let _ = setpgid(child, child);
             }
             Ok(Child { pid: child })

@@ -29,7 +29,7 @@ const PIPE_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Incident {
     /// Nothing of the client runs for so long: no shard, no supervisor. Targets that are tasks of the same thread do not run
-    /// either; what falls due meanwhile is there when it is over.
+    /// either; what falls due in the meantime is there when it is over.
     Block {
         /// When it begins.
         at: Duration,
@@ -43,6 +43,13 @@ pub enum Incident {
         /// Its number.
         number: i32,
     },
+    /// A shard dies without a word.
+    Death {
+        /// When it dies.
+        at: Duration,
+        /// Its number.
+        shard: u32,
+    },
 }
 
 /// A run that was rehearsed.
@@ -52,7 +59,7 @@ pub struct Rehearsal {
     pub record: RunRecord,
     /// Each second.
     pub intervals: Vec<Interval>,
-    /// Every attempt that ended, over all shards, in the order in which they were booked.
+    /// Every attempt that ended, over all shards, in the order in which they were counted.
     pub samples: Vec<Sample>,
 }
 
@@ -103,19 +110,28 @@ pub fn rehearse_before<W: Workload, O: Observer>(
 ) -> Result<Rehearsal, RehearseError> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build_local(LocalOptions::default())?;
     let samples = Rc::default();
-    let mut seconds = Seconds { intervals: Vec::new(), observer };
+    let mut seconds = SecondsObserver { intervals: Vec::new(), observer };
     let record = runtime.block_on(async {
         let clock = Clock::start();
+        let mut lives = Vec::new();
         let mut stage = Stage { clock, shards: Vec::new(), signals: Vec::new() };
         for shard in plan.split(&[]) {
             let (above, below) = duplex(PIPE_BYTES);
             let workload = Watched { workload: workload(&shard, clock), samples: Rc::clone(&samples) };
             let life = spawn_local(shard::rehearse(shard.clone(), clock, workload, below));
+            lives.push(life.abort_handle());
             stage.shards.push((shard, above, life));
         }
         for incident in incidents {
             match *incident {
                 Incident::Block { at, lasts } => drop(spawn_local(block(clock, at, lasts))),
+                Incident::Death { at, shard } => {
+                    let life = lives[shard as usize].clone();
+                    drop(spawn_local(async move {
+                        tokio::time::sleep_until(clock.instant(Nanos::default().plus(at))).await;
+                        life.abort();
+                    }));
+                }
                 Incident::Signal { at, number } => stage.signals.push((Nanos::default().plus(at), number)),
             }
         }
@@ -126,7 +142,7 @@ pub fn rehearse_before<W: Workload, O: Observer>(
     Ok(Rehearsal { record, intervals: seconds.intervals, samples: samples.take() })
 }
 
-/// Moves the clock on in one step: whatever was due meanwhile comes to run afterwards, and finds that it is late.
+/// Moves the clock on in one step: whatever was due in the meantime comes to run afterwards, and finds that it is late.
 async fn block(clock: Clock, at: Duration, lasts: Duration) {
     tokio::time::sleep_until(clock.instant(Nanos::default().plus(at))).await;
     tokio::time::advance(lasts).await;
@@ -155,12 +171,12 @@ impl<W: Workload> Workload for Watched<W> {
 
 /// An observer, and the seconds that it hears.
 #[derive(Debug)]
-struct Seconds<'a, O> {
+struct SecondsObserver<'a, O> {
     intervals: Vec<Interval>,
     observer: &'a mut O,
 }
 
-impl<O: Observer> Observer for Seconds<'_, O> {
+impl<O: Observer> Observer for SecondsObserver<'_, O> {
     fn progress(&mut self, live: &Live) {
         self.observer.progress(live);
     }

@@ -1,4 +1,5 @@
-//! `Sample`: one attempt, from the moment it was intended to the moment its answer was checked.
+//! `Sample`: one attempt, from the moment it was intended to the moment its answer was read; with the outcomes and
+//! the kinds of errors, and their names in JSON. Words for people are in the results crate, `run/report/causes.rs`.
 //!
 //! Made by a shard's engine from a [`Permit`] (the pacer's half) and an [`Attempt`] (the workload's half); consumed by
 //! `stats`. The identity
@@ -32,6 +33,50 @@ pub struct Permit {
     pub admitted: Nanos,
 }
 
+/// Phase of a connection that is being opened, with its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// The TCP connection.
+    Tcp(Nanos),
+    /// The TLS handshake.
+    Tls(Nanos),
+}
+
+/// A complete TLS handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handshake {
+    /// Duration, ns.
+    pub ns: u64,
+    /// True if it resumed an earlier session.
+    pub is_resumed: bool,
+    /// Name of the protocol version.
+    pub version: &'static str,
+    /// Name of the cipher suite.
+    pub cipher: &'static str,
+}
+
+/// An open connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// Time to open it, without the TLS handshake, ns.
+    pub connect_ns: u64,
+    /// The TLS handshake; none of a connection without TLS.
+    pub handshake: Option<Handshake>,
+}
+
+/// Progress of a request in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InFlight {
+    /// When the first byte of the request was written.
+    pub sent: Nanos,
+    /// When the first byte of the answer was read.
+    pub first_byte: Option<Nanos>,
+    /// Bytes of the request that were written.
+    pub bytes_sent: u64,
+    /// Bytes of the answer that were read.
+    pub bytes_received: u64,
+}
+
 /// Result of one attempt, as the workload reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
@@ -39,7 +84,7 @@ pub struct Attempt {
     pub sent: Option<Nanos>,
     /// When the first byte of the answer was read, of an interim one (1xx) too.
     pub first_byte: Option<Nanos>,
-    /// When the last byte was read and checked, or the failure was known.
+    /// When the last byte was read, or the failure was known. The time of checking the answer is this client's.
     pub done: Nanos,
     /// Bytes of the request that were written, head and body.
     pub bytes_sent: u64,
@@ -67,7 +112,7 @@ pub struct Advice {
     pub held_ns: Option<u64>,
 }
 
-/// Permission to send the same request again after an attempt.
+/// Permission to send the same request again after an attempt. A good or not-found answer ends its item, whatever this says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Repeat {
     /// Not useful or not safe: a repetition would change nothing, or do something twice.
@@ -138,12 +183,30 @@ pub enum ErrorKind {
     Incomplete,
     /// Anything else from the socket.
     Io,
-    /// The answer was no valid HTTP.
+    /// The answer did not follow the protocol.
     Malformed,
     /// The connection was reset.
     Reset,
     /// The answer did not come, or did not end, in time.
     Timeout,
+    /// The target ended the TLS handshake, or the connection, with an alert.
+    TlsAlert,
+    /// The target's certificate is invalid for another reason.
+    TlsBadCertificate,
+    /// The connection was closed during the TLS handshake.
+    TlsClosed,
+    /// The target's certificate has expired or is not valid yet.
+    TlsExpired,
+    /// Client and target have no TLS version or cipher suite in common.
+    TlsIncompatible,
+    /// The target does not speak TLS on this port, or not correctly.
+    TlsNotSpoken,
+    /// The target speaks TLS on this port, and the request was sent in plain text.
+    TlsRequired,
+    /// No trusted authority issued the target's certificate.
+    TlsUnknownIssuer,
+    /// The target's certificate is for another name.
+    TlsWrongName,
     /// No descriptor was left on this side.
     TooManyFiles,
     /// The answer was complete and its body was wrong.
@@ -160,13 +223,28 @@ impl ErrorKind {
         matches!(self, Self::Timeout | Self::ConnectTimeout)
     }
 
+    /// True if the settings of client and target are incompatible, so that a retry would fail as well.
+    #[must_use]
+    pub const fn is_lasting(self) -> bool {
+        matches!(
+            self,
+            Self::TlsBadCertificate
+                | Self::TlsExpired
+                | Self::TlsIncompatible
+                | Self::TlsNotSpoken
+                | Self::TlsRequired
+                | Self::TlsUnknownIssuer
+                | Self::TlsWrongName
+        )
+    }
+
     /// True if this machine lacked something: the target was not asked.
     #[must_use]
     pub fn is_local(self) -> bool {
         Self::LOCAL.contains(&self)
     }
 
-    /// The name used in reports.
+    /// The key used in reports. The words for people are in `results/src/run/report/causes.rs`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -176,6 +254,15 @@ impl ErrorKind {
             Self::AddressUnavailable => "address_unavailable",
             Self::TooManyFiles => "too_many_files",
             Self::Timeout => "timeout",
+            Self::TlsAlert => "tls_alert",
+            Self::TlsBadCertificate => "tls_bad_certificate",
+            Self::TlsClosed => "tls_closed",
+            Self::TlsExpired => "tls_expired",
+            Self::TlsIncompatible => "tls_incompatible",
+            Self::TlsNotSpoken => "tls_not_spoken",
+            Self::TlsRequired => "tls_required",
+            Self::TlsUnknownIssuer => "tls_unknown_issuer",
+            Self::TlsWrongName => "tls_wrong_name",
             Self::Reset => "reset",
             Self::Closed => "closed",
             Self::Incomplete => "incomplete",
@@ -246,13 +333,13 @@ impl Sample {
         self.attempt.advice.held_ns.map(|held_ns| self.service_ns().saturating_sub(held_ns))
     }
 
-    /// From intention to answer, ns: the sum of the four parts.
+    /// From scheduled time to answer, ns: the sum of the four parts.
     #[must_use]
     pub fn response_ns(&self) -> u64 {
         self.attempt.done.since(self.permit.intended)
     }
 
-    /// From the intention of the item's first attempt to the end of its last one, ns: what the item took, waits between
+    /// From the scheduled time of the item's first attempt to the end of its last one, ns: what the item took, waits between
     /// its attempts included. None while there will be another.
     #[must_use]
     pub fn item_ns(&self) -> Option<u64> {

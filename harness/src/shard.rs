@@ -3,6 +3,16 @@
 //! Called by the supervisor in the freshly forked child. One `current_thread` runtime; the lanes of the engine, a reporter
 //! that writes frames up, and a listener for control frames from above share its thread. A pipe that would block delays
 //! the reporter and never the lanes.
+//!
+//! | room | for |
+//! |---|---|
+//! | `engine` | lanes, each performing one attempt after another |
+//! | `gate`, `gate/limits`, `host`, `limiter`, `spacing` | permission to send: limits of the run, of each host, and between shards |
+//! | `supply`, `deferred`, `retry` | next work: IDs, items of a paused host, retries with budget and backoff |
+//! | `pauses`, `quota` | throttling: pauses, and the pace at which a quota lasts |
+//! | `alarm`, `loop_delay` | wake-up at an instant; event-loop delay |
+//! | `binding`, `intervals`, `slots`, `cpu_readings` | measurements: limits over time, seconds, requests per 10 µs, CPU |
+//! | `outbox`, `messages`, `wakeup` | frames to the supervisor, urgent ones, and its wake-up |
 
 mod alarm;
 mod binding;
@@ -165,7 +175,7 @@ where
     let before = Meters { cpu_us: link.vitals.cpu_us(), ..Meters::default() };
     engine.intervals(|intervals| intervals.meter_from(before));
     alarm.until(start).await;
-    let end = plan.duration.map(|duration| End { at: start.plus(duration), grace: plan.grace });
+    let end = plan.duration.map(|duration| ShardEnd { at: start.plus(duration), grace: plan.grace });
     crawl(&engine, alarm, end, &mut link).await?;
     report_end(&engine, &mut link).await
 }
@@ -185,7 +195,7 @@ fn refuse((frames, bell): (&mut File, &Bell), error: ShardError) -> Result<(), S
 
 /// End of a shard's time, and the grace after it.
 #[derive(Debug, Clone, Copy)]
-struct End {
+struct ShardEnd {
     /// Nothing starts from here on.
     at: Nanos,
     /// Time that requests under way then have to end.
@@ -197,7 +207,7 @@ struct End {
 async fn crawl<W, R, T>(
     engine: &Rc<Engine<W>>,
     alarm: Alarm,
-    end: Option<End>,
+    end: Option<ShardEnd>,
     link: &mut Link<R, T>,
 ) -> Result<(), ShardError>
 where
@@ -218,7 +228,7 @@ where
             () = running => return Ok(()),
             ended = &mut reporter => return ended,
             () = sleep_until(clock, cut_off.map(|end| end.at)) => {
-                if let Some(End { at, grace }) = cut_off.take() {
+                if let Some(ShardEnd { at, grace }) = cut_off.take() {
                     engine.close(at);
                     deadline = Some(at.plus(grace));
                 }
@@ -396,6 +406,8 @@ where
             budgets: engine.gate().budget_uses(),
             timetable: engine.gate().timetable_use(),
             warmup: engine.warmup(),
+            failures: engine.failures(),
+            hosts: engine.hosts(),
             binding: meters.binding,
             courtesy: engine.gate().courtesy(now),
             usage,
@@ -408,13 +420,9 @@ where
 
 fn interval_frame(interval: Interval) -> Result<Frame, WireError> {
     Ok(Frame::Interval(Box::new(IntervalFrame {
-        index: interval.index,
-        in_flight: interval.in_flight,
-        cpu_us: interval.cpu_us,
-        max_sched_lag_ns: interval.max_sched_lag_ns,
-        binding: interval.binding,
-        standing: interval.standing,
+        figures: interval.figures,
         scheduled: interval.scheduled,
+        answers: interval.answers,
         timings: encode_timings(&interval.stats)?,
         counters: interval.stats.counters,
         warmup: interval.warmup,

@@ -3,8 +3,11 @@
 //! `record` takes a [`Sample`]; `merge` is associative and commutative with an identity, and merged shards equal one
 //! recorder that was fed everything, cell by cell. Percentiles are computed after merging and never averaged.
 
+mod answers;
 mod cells;
 mod counters;
+mod failures;
+mod hosts;
 mod order;
 mod table;
 mod timing;
@@ -13,17 +16,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::answers::AnswerBins;
 pub use self::cells::{Cells, highest_beside};
-pub use self::counters::{Counters, ItemCounts, RequestCounts, SecondCounts};
+pub use self::counters::{Counters, ItemCounts, RequestCounts, SecondCounts, TlsCounts};
+pub use self::failures::{Failure, FailureCause, Failures, MAX_EXCERPT};
+pub use self::hosts::{HostCounts, Hosts, MOST_HOSTS};
 pub use self::order::{median, rank, samples_for};
 pub(crate) use self::table::counters;
 pub use self::table::{Count, Counter};
 pub use self::timing::{Bounds, CLOSE, Exact, Percentile, SAMPLES_BEYOND, SIGNIFICANT_DIGITS, Timing};
 use crate::clock::Nanos;
 use crate::plan::Arrivals;
-use crate::sample::{Outcome, Sample};
-use crate::wire::LowerBound;
-use crate::workload::InFlight;
+use crate::sample::{InFlight, Opened, Opening, Outcome, Sample};
 
 /// Series of times, each with a distribution of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -38,13 +42,13 @@ pub enum Series {
     /// First byte sent to first byte read, of every attempt that had an answer. Censored: attempts that timed out, or were cut
     /// off, before one.
     Ttfb,
-    /// Intended to released.
+    /// Scheduled to released.
     SchedLag,
     /// Released to admitted.
     BudgetWait,
     /// Admitted to sent. Censored: requests that were never sent, for want of a connection.
     PoolWait,
-    /// Opening a connection. Censored: those that timed out, or were still opening at the end.
+    /// Opening a connection, without its TLS handshake. Censored: those that timed out, or were still opening at the end.
     Connect,
     /// Whole time of an item, from the scheduled time of its first attempt to the end of its last. Censored: items that were due and had
     /// not ended when the run was over, and those of which the last attempt timed out.
@@ -52,13 +56,15 @@ pub enum Series {
     /// Event-loop delay: lateness of the shard's loop, which is to look up every 10 ms. Not of attempts: a shard that does not get to run
     /// is late whatever it has under way. Its clock rings up to 1 ms late by itself.
     LoopLag,
-    /// Intended to last byte read, of good and not-found answers; in open loops only. Censored as well: requests that were
-    /// intended and never went.
+    /// Scheduled to last byte read, of good and not-found answers; in open loops only. Censored as well: requests that were
+    /// scheduled and never went.
     ResponseOk,
     /// Response time of throttled answers.
     ResponseThrottled,
     /// Response time of rejected, challenged and failed attempts, sent or not.
     ResponseError,
+    /// TLS handshakes. Censored: those that timed out, or were still under way at the end. Only of targets over TLS.
+    Tls,
     /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims more than that. Only of
     /// targets that say it, to a workload that reads it; in no report.
     Overhead,
@@ -66,7 +72,7 @@ pub enum Series {
 
 impl Series {
     /// Every series, in the order of its discriminant.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::ServiceOk,
         Self::ServiceThrottled,
         Self::ServiceError,
@@ -80,6 +86,7 @@ impl Series {
         Self::ResponseOk,
         Self::ResponseThrottled,
         Self::ResponseError,
+        Self::Tls,
         Self::Overhead,
     ];
 
@@ -94,7 +101,7 @@ impl Series {
     ];
 
     /// The series of a run that every report has, and those per interval. A closed loop has no response times, for when a
-    /// request of its was intended depended on the answer before it.
+    /// request of its was scheduled depended on the answer before it.
     #[must_use]
     pub const fn of(arrivals: Arrivals) -> [&'static [Self]; 2] {
         match arrivals {
@@ -130,6 +137,7 @@ impl Series {
             Self::ResponseOk => "response",
             Self::ResponseThrottled => "response_throttled",
             Self::ResponseError => "response_error",
+            Self::Tls => "tls",
             Self::Overhead => "overhead",
         }
     }
@@ -189,25 +197,28 @@ impl ShardStats {
         Series::ALL.into_iter().filter_map(|series| Some((series, self.timing(series)?)))
     }
 
-    /// Books one attempt that ended.
+    /// Counts one attempt that ended.
     pub fn record(&mut self, sample: &Sample) {
         self.record_only(sample, &Series::ALL);
     }
 
-    /// Books one attempt that ended, in some of the distributions.
+    /// Counts one attempt that ended, in some of the distributions.
     pub fn record_only(&mut self, sample: &Sample, kept: &[Series]) {
         self.counters.record(sample);
         self.record_times(sample, kept);
     }
 
-    /// Books the times of an attempt that ended, in some of the distributions, and counts nothing.
+    /// Records the times of an attempt that ended, in some of the distributions, without its counts.
     pub(crate) fn record_times(&mut self, sample: &Sample, kept: &[Series]) {
         self.book(kept, |series| took(sample, series));
     }
 
-    /// Books the times of a request or an item that had not ended when the run was over, in some of the distributions.
+    /// Counts the times of a request or an item that had not ended when the run was over, in some of the distributions.
     pub fn cut_off(&mut self, kept: &[Series], rest: &Unfinished) {
         self.book(kept, |series| rest.took(series));
+        if kept.contains(&Series::Connect) {
+            self.book(&[Series::Tls], |series| rest.took(series));
+        }
     }
 
     fn book(&mut self, kept: &[Series], took: impl Fn(Series) -> Option<Took>) {
@@ -220,23 +231,26 @@ impl ShardStats {
         }
     }
 
-    /// Books what of the attempt's time was not the target's hold, where the target says how long that was.
+    /// Counts what of the attempt's time was not the target's hold, where the target says how long that was.
     pub fn record_overhead(&mut self, sample: &Sample) {
         if sample.attempt.advice.held_ns.is_some() {
             self.record_times(sample, &[Series::Overhead]);
         }
     }
 
-    /// Books that the shard's loop looked up so late.
+    /// Counts that the shard's loop looked up so late.
     pub fn look_up_late(&mut self, ns: u64) {
         self.timing_mut(Series::LoopLag).record(ns);
     }
 
-    /// Books a connection that took so long to open, in some of the distributions.
-    pub fn open_connection(&mut self, connect_ns: u64, kept: &[Series]) {
-        self.counters.requests.connections_opened += 1;
+    /// Record a connection that was opened, in some of the distributions.
+    pub fn open_connection(&mut self, opened: &Opened, kept: &[Series]) {
+        self.counters.open_connection(opened);
         if kept.contains(&Series::Connect) {
-            self.timing_mut(Series::Connect).record(connect_ns);
+            self.timing_mut(Series::Connect).record(opened.connect_ns);
+            if let Some(handshake) = &opened.handshake {
+                self.timing_mut(Series::Tls).record(handshake.ns);
+            }
         }
     }
 
@@ -251,7 +265,7 @@ impl ShardStats {
         self.counters.abort(attempt, in_flight);
     }
 
-    /// Counts a request of an open loop that was intended and never went.
+    /// Counts a request of an open loop that was scheduled and never went.
     pub const fn drop_request(&mut self) {
         self.counters.requests.dropped += 1;
     }
@@ -299,6 +313,17 @@ impl ShardStats {
     }
 }
 
+/// Times of which some are known only to be no less than something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LowerBound {
+    /// Distribution that they belong to.
+    pub series: Series,
+    /// Exact figures, with each request that has not ended as one that was cut off at its age.
+    pub exact: Exact,
+    /// Least of these ages, ns.
+    pub youngest_ns: u64,
+}
+
 /// Time that something took, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Took {
@@ -312,16 +337,16 @@ enum Took {
 pub struct Unfinished {
     /// End of the run.
     pub now: Nanos,
-    /// Intention of the item's first attempt; none where the item is counted elsewhere.
+    /// Scheduled time of the item's first attempt; none where the item is counted elsewhere.
     pub first_intended: Option<Nanos>,
-    /// Intention of the request; none of an item between two attempts.
+    /// Scheduled time of the request; none of an item between two attempts.
     pub intended: Option<Nanos>,
     /// Begin of the wait for a connection; none of a request that waited for another limit.
     pub admitted: Option<Nanos>,
     /// Begin of the wait for a limit that had not let it through at the end; none of a request that none held back.
     pub limited: Option<Nanos>,
-    /// Begin of the connection that was still opening.
-    pub opening: Option<Nanos>,
+    /// Phase of the connection that was still opening.
+    pub opening: Option<Opening>,
     /// Progress of a request that was sent.
     pub in_flight: Option<InFlight>,
 }
@@ -341,7 +366,14 @@ impl Unfinished {
             Series::Ttfb => from(sent, self.in_flight.and_then(|flight| flight.first_byte)),
             Series::BudgetWait => from(self.limited, None),
             Series::PoolWait => from(self.admitted, sent),
-            Series::Connect => from(self.opening, None),
+            Series::Connect => match self.opening? {
+                Opening::Tcp(began) => from(Some(began), None),
+                Opening::Tls(_) => None,
+            },
+            Series::Tls => match self.opening? {
+                Opening::Tls(began) => from(Some(began), None),
+                Opening::Tcp(_) => None,
+            },
             Series::Item => from(self.first_intended, None),
             Series::ResponseOk => from(self.intended, None),
             // What came to no outcome is in none of them, and the others are known of attempts that ended alone.
@@ -379,7 +411,7 @@ fn took(sample: &Sample, series: Series) -> Option<Took> {
         Series::BudgetWait => exactly(true, sample.budget_wait_ns()),
         Series::Overhead => sample.overhead_ns().map(Took::Exactly),
         // Not of attempts: they are recorded when they happen.
-        Series::Connect | Series::LoopLag => None,
+        Series::Connect | Series::Tls | Series::LoopLag => None,
     }
 }
 
@@ -460,6 +492,35 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_handshake_is_counted_and_timed_apart_from_its_connection() {
+        use crate::workload::{Flight, Handshake};
+        let handshake = |is_resumed| Handshake { ns: 70, is_resumed, version: "TLSv1.3", cipher: "AES" };
+        let mut stats = ShardStats::new(bounds());
+        for handshake in [None, Some(handshake(false)), Some(handshake(true))] {
+            let flight = Flight::default();
+            flight.opening(Nanos(5));
+            if let Some(handshake) = handshake {
+                flight.shaking_hands(Nanos(35));
+                flight.shook_hands(handshake);
+            }
+            flight.opened(100);
+            stats.open_connection(&flight.take_opened().unwrap(), &Series::ALL);
+        }
+        let exact = |stats: &ShardStats, series| *stats.timing(series).unwrap().exact();
+        let (connect, tls) = (exact(&stats, Series::Connect), exact(&stats, Series::Tls));
+        assert_eq!((connect.count, connect.min_ns, connect.max_ns), (3, 30, 100));
+        assert_eq!((tls.count, tls.min_ns, tls.max_ns), (2, 70, 70));
+        let TlsCounts { full, resumed, sessions } = &stats.counters.tls;
+        assert_eq!((*full, *resumed, sessions["TLSv1.3 AES"]), (1, 1, 2));
+        for (opening, [connecting, shaking]) in [(Opening::Tcp(Nanos(5)), [1, 0]), (Opening::Tls(Nanos(5)), [1, 1])] {
+            let rest = Unfinished { now: Nanos(9), opening: Some(opening), ..Unfinished::default() };
+            stats.cut_off(&[Series::Connect], &rest);
+            let censored = [Series::Connect, Series::Tls].map(|series| exact(&stats, series).censored);
+            assert_eq!(censored, [connecting, shaking]);
+        }
+    }
+
+    #[test]
     fn what_is_not_the_hold_is_kept_where_the_target_tells_and_is_nothing_of_an_impossible_one() {
         let of = |held_ns| {
             let mut stats = ShardStats::new(bounds());
@@ -494,12 +555,12 @@ pub(crate) mod tests {
         for arrivals in [Arrivals::Asap, Arrivals::Constant, Arrivals::Poisson] {
             assert!(!Series::of(arrivals)[0].contains(&Series::Overhead));
         }
-        assert_eq!(Series::of(Arrivals::Constant)[0].len() + 1, Series::ALL.len());
+        assert_eq!(Series::of(Arrivals::Constant)[0].len() + 2, Series::ALL.len());
     }
 
     proptest! {
         // Each case clones and merges megabytes of histograms.
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
         fn merged_shards_equal_one_recorder_fed_everything(

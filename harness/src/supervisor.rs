@@ -3,6 +3,16 @@
 //! Called by the commands. Synchronous for its whole life: one `poll(2)` loop over a `signalfd`, a `timerfd` and the bell
 //! that shards ring; each time it wakes it looks into the shards' pipes. It starts no thread and builds no runtime, so that it
 //! may fork at any time. One place, `Supervisor::step`, changes the state of a run.
+//!
+//! | room | for |
+//! |---|---|
+//! | `member`, `line` | one shard: its process, pipes and reports, its final one too, or the fault when that never comes (`view` makes the record; `results/src/run/report/totals.rs` counts lost items) |
+//! | `waking`, `signals`, `stop` | poll loop, Ctrl-C and other signals, the end of a run |
+//! | `moves`, `ranges`, `shares`, `turns` | pauses, IDs, budget and turns that move between shards |
+//! | `timeline`, `times`, `windows` | seconds, histograms and the audit of rate limits, merged over shards |
+//! | `view` | live view ([`Live`]) and record of a run ([`RunRecord`]) |
+//! | `phases` | CPU of the supervisor itself |
+//! | `rehearsal` | whole runs in virtual time, for tests |
 
 mod line;
 mod member;
@@ -30,7 +40,7 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 use nix::unistd::pipe2;
 
-use self::line::{Line, Pipes, Process};
+use self::line::{Pipes, Process, ShardLine};
 pub use self::member::ShardFault;
 use self::member::{Member, PipeEvent};
 use self::phases::Phases;
@@ -63,7 +73,7 @@ use crate::workload::Workload;
 /// well under a millisecond.
 const LEAD: Duration = Duration::from_millis(2);
 
-/// A stop of the whole run that is shorter is not booked: a shard that is as late notices nothing.
+/// A stop of the whole run that is shorter is not counted: a shard that is as late notices nothing.
 const SHORTEST_SUSPENSION: Duration = Duration::from_millis(10);
 
 /// Time added to the lead for each shard beyond the first: they wake one after another when there are more of them than CPUs.
@@ -236,7 +246,7 @@ impl Supervisor {
     }
 }
 
-impl<L: Line> Supervisor<L> {
+impl<L: ShardLine> Supervisor<L> {
     /// The supervisor of `plan` before it has any shards.
     fn new(plan: &RunPlan, clock: Clock, lead: Duration) -> Self {
         let shards = plan.shards as usize;

@@ -8,6 +8,9 @@
 //! interval frame is sent exactly once per interval. Histograms travel as HDR V2 without compression, which costs tens
 //! of microseconds. A decoder that is fed junk returns a [`WireError`]: it never panics, and never allocates what a
 //! length field claims before the bytes are there.
+//!
+//! The last frame of a shard ([`FinalFrame`]) is written at the end of `shard.rs`, by way of `shard/outbox.rs`, and read by
+//! `supervisor/member.rs`.
 
 mod message;
 pub mod v2;
@@ -18,8 +21,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::message::{
-    Binding, BindingTimes, BudgetUse, Control, CpuHealth, FinalFrame, Frame, IntervalFrame, LowerBound, OpenSecond,
-    PauseCause, PauseOrder, Progress, SLOT, Scheduled, Scope, Sends, ThrottlingCounts, TimetableUse, Usage,
+    Binding, BindingTimes, BudgetUse, Control, CpuHealth, FinalFrame, Frame, IntervalFrame, OpenSecond, PauseCause,
+    PauseOrder, Progress, SLOT, Scheduled, Scope, SecondFigures, Sends, ThrottlingCounts, TimetableUse, Usage,
 };
 use self::v2::read_cells;
 use crate::stats::{Bounds, Cells, Counters, Exact, Series, ShardStats};
@@ -178,6 +181,8 @@ impl EncodedTiming {
 
 #[cfg(test)]
 mod tests {
+    use crate::clock::Nanos;
+    use crate::stats::AnswerBins;
     use proptest::prelude::*;
 
     use super::*;
@@ -190,21 +195,53 @@ mod tests {
             stats.record(sample);
         }
         let frame = IntervalFrame {
-            index: 3,
-            in_flight: 7,
-            cpu_us: 11,
-            max_sched_lag_ns: 13,
-            binding: BindingTimes { rate_ns: 17, ..BindingTimes::default() },
-            standing: Some(ControllerState { limit: 19, pace_per_s: Some(23.5) }),
+            figures: SecondFigures {
+                index: 3,
+                in_flight: 7,
+                cpu_us: 11,
+                max_sched_lag_ns: 13,
+                binding: BindingTimes { rate_ns: 17, ..BindingTimes::default() },
+                standing: Some(ControllerState { limit: 19, pace_per_s: Some(23.5) }),
+            },
             counters: stats.counters.clone(),
             warmup: stats.counters.clone(),
             scheduled: Scheduled { requests: 29, good: 27, failed: 2 },
+            answers: samples.iter().fold(AnswerBins::default(), |mut answers, sample| {
+                answers.record(Nanos(0), sample);
+                answers
+            }),
             timings: encode_timings(&stats).unwrap(),
         };
         (stats, Frame::Interval(Box::new(frame)))
     }
 
     proptest! {
+        #[test]
+        fn junk_is_an_error_or_a_wait_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..2_000)) {
+            let mut decoder = FrameDecoder::default();
+            decoder.push(&bytes);
+            let _ = decoder.next_frame::<Frame>();
+            let _ = decoder.next_frame::<Control>();
+        }
+
+        #[test]
+        fn a_payload_behind_a_valid_checksum_may_still_be_junk(payload in prop::collection::vec(any::<u8>(), 0..500)) {
+            let body = [&[VERSION][..], &payload].concat();
+            let mut bytes = u32::try_from(body.len()).unwrap().to_le_bytes().to_vec();
+            bytes.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
+            bytes.extend_from_slice(&body);
+            let mut decoder = FrameDecoder::default();
+            decoder.push(&bytes);
+            if let Ok(Some(Frame::Interval(frame))) = decoder.next_frame::<Frame>() {
+                let _ = decode_stats(bounds(), frame.counters, &frame.timings);
+            }
+        }
+    }
+
+    proptest! {
+        // Each case packs megabytes of histograms.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn c5_stats_cross_the_pipe_unchanged_however_it_is_cut(
             samples in prop::collection::vec(any_sample(), 0..100), cut in 1..5_000_usize,
@@ -224,14 +261,6 @@ mod tests {
         }
 
         #[test]
-        fn junk_is_an_error_or_a_wait_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..2_000)) {
-            let mut decoder = FrameDecoder::default();
-            decoder.push(&bytes);
-            let _ = decoder.next_frame::<Frame>();
-            let _ = decoder.next_frame::<Control>();
-        }
-
-        #[test]
         fn one_wrong_byte_never_passes(
             samples in prop::collection::vec(any_sample(), 1..20), at: prop::sample::Index, flip in 1..=255_u8,
         ) {
@@ -243,19 +272,6 @@ mod tests {
             decoder.push(&bytes);
             // A length that grew waits for bytes that never come; everything else is refused.
             prop_assert!(matches!(decoder.next_frame::<Frame>(), Err(_) | Ok(None)));
-        }
-
-        #[test]
-        fn a_payload_behind_a_valid_checksum_may_still_be_junk(payload in prop::collection::vec(any::<u8>(), 0..500)) {
-            let body = [&[VERSION][..], &payload].concat();
-            let mut bytes = u32::try_from(body.len()).unwrap().to_le_bytes().to_vec();
-            bytes.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
-            bytes.extend_from_slice(&body);
-            let mut decoder = FrameDecoder::default();
-            decoder.push(&bytes);
-            if let Ok(Some(Frame::Interval(frame))) = decoder.next_frame::<Frame>() {
-                let _ = decode_stats(bounds(), frame.counters, &frame.timings);
-            }
         }
 
         #[test]

@@ -1,10 +1,14 @@
 //! `Workload`: what a shard does with an ID. The crawl implements it over HTTP; tests implement it over nothing.
+//!
+//! `Flight` carries the progress of an attempt to the engine: bytes, the opened connection and its TLS handshake, which
+//! `stats/counters.rs` counts.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 
 use crate::clock::Nanos;
-use crate::sample::{Attempt, Sample};
+use crate::sample::{Attempt, ErrorKind, Sample};
+pub use crate::sample::{Handshake, InFlight, Opened, Opening};
 
 /// Performs IDs. It is made inside the shard's process, after the fork, inside its runtime, and is dropped there.
 ///
@@ -31,7 +35,14 @@ pub trait Workload: 'static {
         clear_to_send: impl AsyncFn() -> Nanos,
     ) -> impl Future<Output = Attempt>;
 
-    /// Hears of each of its attempts that ended, as it was booked. One that was dropped is not among them.
+    /// Return the start of the body of the last attempt's answer, for people and without secrets; none without a body. Called right
+    /// after a failed attempt, which was for `id`, for the first of each cause.
+    fn excerpt(&self, id: u64) -> Option<String> {
+        let _ = id;
+        None
+    }
+
+    /// Hears of each of its attempts that ended, as it was counted. One that was dropped is not among them.
     fn booked(&self, sample: &Sample) {
         let _ = sample;
     }
@@ -41,21 +52,11 @@ pub trait Workload: 'static {
 #[derive(Debug, Default)]
 pub struct Flight {
     progress: Cell<Option<InFlight>>,
-    opening: Cell<Option<Nanos>>,
+    opening: Cell<Option<Opening>>,
+    handshake: Cell<Option<Handshake>>,
     connect_ns: Cell<Option<u64>>,
-}
-
-/// Progress of a request in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InFlight {
-    /// When the first byte of the request was written.
-    pub sent: Nanos,
-    /// When the first byte of the answer was read.
-    pub first_byte: Option<Nanos>,
-    /// Bytes of the request that were written.
-    pub bytes_sent: u64,
-    /// Bytes of the answer that were read.
-    pub bytes_received: u64,
+    explanation: RefCell<Option<(ErrorKind, String)>>,
+    unsolicited: Cell<u64>,
 }
 
 impl Flight {
@@ -71,11 +72,47 @@ impl Flight {
 
     /// Notes that a connection is opened for the attempt from `began` on, until [`Flight::opened`] is called or the attempt ends.
     pub fn opening(&self, began: Nanos) {
-        self.opening.set(Some(began));
+        self.opening.set(Some(Opening::Tcp(began)));
+        self.handshake.set(None);
     }
 
-    /// Returns since when a connection is opened, if one is, and forgets it.
-    pub(crate) fn take_opening(&self) -> Option<Nanos> {
+    /// Note the start of the TLS handshake of the connection that is being opened.
+    pub fn shaking_hands(&self, began: Nanos) {
+        self.opening.set(Some(Opening::Tls(began)));
+    }
+
+    /// True if the connection that is being opened is in its TLS handshake.
+    pub fn is_shaking_hands(&self) -> bool {
+        matches!(self.opening.get(), Some(Opening::Tls(_)))
+    }
+
+    /// Note a complete TLS handshake of the connection that is being opened.
+    pub fn shook_hands(&self, handshake: Handshake) {
+        self.handshake.set(Some(handshake));
+    }
+
+    /// Note the details of a failure of this kind, for people. They must hold no secret.
+    pub fn explain(&self, kind: ErrorKind, details: String) {
+        *self.explanation.borrow_mut() = Some((kind, details));
+    }
+
+    /// Take the details that were noted last.
+    pub fn take_explanation(&self) -> Option<(ErrorKind, String)> {
+        self.explanation.take()
+    }
+
+    /// Note a connection that was closed because bytes arrived on it that no request had asked for.
+    pub fn unsolicited(&self) {
+        self.unsolicited.set(self.unsolicited.get() + 1);
+    }
+
+    /// Take the number of connections that were closed for unsolicited bytes.
+    pub fn take_unsolicited(&self) -> u64 {
+        self.unsolicited.take()
+    }
+
+    /// Take the phase of the connection that is being opened, if one is.
+    pub(crate) fn take_opening(&self) -> Option<Opening> {
         self.opening.take()
     }
 
@@ -84,15 +121,17 @@ impl Flight {
         self.progress.get()
     }
 
-    /// Notes that a connection was opened for the attempt, in this many nanoseconds. Call once it is open, before
-    /// `clear_to_send`: the engine counts it then, however the attempt ends.
+    /// Note that a connection was opened for the attempt, in `connect_ns`, which includes its TLS handshake. Call once it is open,
+    /// before `clear_to_send`: the engine counts it then, however the attempt ends.
     pub fn opened(&self, connect_ns: u64) {
         self.opening.set(None);
         self.connect_ns.set(Some(connect_ns));
     }
 
-    /// Returns how long the connection took that was noted last, ns, and forgets it.
-    pub(crate) fn take_opened(&self) -> Option<u64> {
-        self.connect_ns.take()
+    /// Take the connection that was noted last.
+    pub(crate) fn take_opened(&self) -> Option<Opened> {
+        let connect_ns = self.connect_ns.take()?;
+        let handshake = self.handshake.take();
+        Some(Opened { connect_ns: connect_ns.saturating_sub(handshake.map_or(0, |shaken| shaken.ns)), handshake })
     }
 }

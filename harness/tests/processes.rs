@@ -6,21 +6,20 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at its first surprise")]
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ShardPlan, ThrottlingPolicy};
+use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::{ForkError, ShardExit};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::supervisor::{
     Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, Stopping, SuperviseError, SupervisorCpu, supervise,
 };
-use crawlmark_harness::units::{IdRange, Rate, RateShape};
+use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
 use nix::sys::signal::{Signal, kill, raise};
 use nix::unistd::{Pid, getpid};
@@ -74,26 +73,10 @@ impl Workload for Scripted {
 
 fn plan(ids: u64, shards: u32) -> RunPlan {
     RunPlan {
-        target: "nothing".to_owned(),
-        workload: BTreeMap::new(),
-        ids: IdRange { start: 0, end: ids },
         shards,
         connections: 4 * shards,
-        rate: None,
-        shape: RateShape::Constant,
-        burst: 0,
-        at_start: 0,
-        arrivals: Arrivals::Asap,
-        pacing: Pacing::Sleep,
-        throttling: ThrottlingPolicy::default(),
-        per_host: PerHost::default(),
-        duration: None,
-        warmup: Duration::ZERO,
-        grace: Duration::from_secs(10),
-        timeout: Duration::from_secs(10),
         shard_deadline: Duration::from_secs(20),
-        seed: 1,
-        pinning: Pinning::None,
+        ..RunPlan::new("nothing", IdRange { start: 0, end: ids })
     }
 }
 

@@ -104,7 +104,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Whoever wants to know whether it served well asks with `stop`.
+        // `stop` returns if it served well.
         drop(self.end());
     }
 }

@@ -50,7 +50,7 @@ pub const fn body_len(id: u64) -> usize {
     FIXED_LEN + 2 * digits
 }
 
-/// Everything below this is what is without it, moved: whoever follows the target's redirects ends at the same item.
+/// Everything below this is what is without it, moved: clients that follow the target's redirects end at the same item.
 pub(crate) const MOVED: &str = "/moved";
 
 /// True if a path leads to where a redirect leads.

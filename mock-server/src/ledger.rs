@@ -1,5 +1,4 @@
-//! The target's own books: what really arrived and what was really answered, the second witness to whatever a client
-//! claims. The server records into [`LedgerWriter`] on its hot path; anyone may read a [`Ledger`].
+//! The ledger: the target's own counts of requests and responses, to compare with those of a client. The server records into [`LedgerWriter`] on its hot path; anyone may read a [`Ledger`].
 //!
 //! It must not influence an answer, and it must not know about HTTP beyond the number of a status.
 
@@ -82,7 +81,7 @@ pub struct Ledger {
     pub connections_refused: u64,
     /// Count of each fault was committed, by its [name](Fault::name).
     pub faults: BTreeMap<String, u64>,
-    /// The holds that were served out, as they were intended.
+    /// The holds that were served out, as they were planned.
     pub held_us: Times,
     /// Time that each of them took longer: what the answers' `x-mock-held-us` says above their `x-mock-hold-us`. Never
     /// negative, for no hold ends early; `held_us.sum_us` plus this `sum_us` is what was really held.

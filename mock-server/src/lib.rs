@@ -37,7 +37,7 @@
 //!
 //! # Map
 //!
-//! A module imports only from those above it.
+//! A module imports only from those above it (`harness/tests/words.rs` checks that).
 //!
 //! | module | for |
 //! |---|---|

@@ -1,6 +1,8 @@
 //! Limits: how many requests of one key the target lets through, by which algorithm, for clients, and what the others are
 //! told. The limiter asks a limit's [`Algorithm`] about each request, with the key's word in shared memory.
 //!
+//! The status 429 is in `Limit::new`, and others for `status=` in `limit/text.rs`; `server/quota.rs` writes the response.
+//!
 //! It must not read the time, and it must not keep state anywhere but in that one word: this is what makes several
 //! processes admit exactly what one would.
 
@@ -19,7 +21,7 @@ pub use key::{Clients, KeyBy, Paths, Prefix};
 pub use refusal::{Dialect, Dialects, RefusalBody, RetryAfter};
 pub use sliding_window::SlidingWindow;
 
-pub(crate) use algorithm::{Quota, Standing, Step};
+pub(crate) use algorithm::{LimitDecision, Quota, Standing};
 pub(crate) use key::KeyHash;
 
 use crate::setting::{SettingError, duration_text};
@@ -50,7 +52,7 @@ pub(crate) const MAX_NAME: usize = 32;
 /// `key=` says whose requests are counted together: `address` (the default), `everyone`, `/64` (IPv6 prefix, IPv4
 /// whole), `/24,/48` (IPv4 and IPv6), `header=NAME`, `session`, each with `+path` or not. `status=` is 429, 503 or 403;
 /// `retry=` is `seconds`, `date` or `none`; `headers=` adds `x-ratelimit`, `x-ratelimit-delta`, `ietf`, `draft-07` or
-/// `draft-03`, several with `+` between; `body=problem` is a problem in JSON; `name=` is for headers and books.
+/// `draft-03`, several with `+` between; `body=problem` is a problem in JSON; `name=` is for headers and the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub(crate) algorithm: Algorithm,

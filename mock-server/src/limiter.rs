@@ -8,7 +8,7 @@ mod early_retry;
 use crate::clock;
 use crate::config::Config;
 use crate::ledger::{LedgerWriter, Pass};
-use crate::limit::{Algorithm, Clients, KeyHash, Limit, MAX_LIMITS, Over, RetryAfter, Standing, Step};
+use crate::limit::{Algorithm, Clients, KeyHash, Limit, LimitDecision, MAX_LIMITS, Over, RetryAfter, Standing};
 use crate::shared::{Decided, KeyQuery, Keys, Place, Telling};
 use early_retry::{EarlyRetry, Refusals};
 use hyper::header::HeaderMap;
@@ -94,7 +94,7 @@ pub(crate) enum Turns {
 }
 
 /// Verdict on a request.
-pub(crate) enum Verdict<'a> {
+pub(crate) enum AdmissionVerdict<'a> {
     Admitted(Admission<'a>),
     Rejected(Rejection),
     /// Its connection is above a cap.
@@ -160,7 +160,7 @@ impl Visitor {
             let Algorithm::Connections(_, over) = limit.algorithm else { continue };
             let (Some(keys), Some(query)) = (books.keys(index), visitor.query(limit, index, now_ns)) else { continue };
             let (step, place) = (keys.take(&query).step, query.place.get());
-            if matches!(step, Step::Admitted { .. }) {
+            if matches!(step, LimitDecision::Admitted { .. }) {
                 visitor.open.counted.push((index, place));
                 continue;
             }
@@ -197,29 +197,29 @@ impl Visitor {
     /// Asks all limits about one request.
     ///
     /// It is let through if all let it through, and takes from none if one does not. With several limits, all are looked
-    /// at first, and if some are against it, the one with the longest wait turns it away: whoever waits for that long
+    /// at first, and if some are against it, the one with the longest wait turns it away: a client that waits for that long
     /// has waited for the others, too. Then it takes from one after the other. If another request was faster at a later
     /// one, what was taken from the earlier ones is given back; for that moment they are stricter than they should be,
     /// never laxer.
-    pub(crate) fn ask<'a>(&self, asking: &Asking<'a>) -> Verdict<'a> {
+    pub(crate) fn ask<'a>(&self, asking: &Asking<'a>) -> AdmissionVerdict<'a> {
         let Asking { config, books, .. } = *asking;
         if config.limits.is_empty() {
             books.admitted(asking.now_ns);
-            return Verdict::Admitted(Admission::free());
+            return AdmissionVerdict::Admitted(Admission::free());
         }
         if self.welcome == Welcome::No {
             books.counters().rejected.increment();
-            return Verdict::Unwelcome;
+            return AdmissionVerdict::Unwelcome;
         }
         self.look_for_promises(asking);
         let is_alone = config.limits.len() == 1;
         let longest = if is_alone { None } else { self.look(asking) };
         match longest.map_or_else(|| self.take(asking), Err) {
-            Ok(admission) => Verdict::Admitted(admission),
+            Ok(admission) => AdmissionVerdict::Admitted(admission),
             Err((index, retry_after_ns)) => {
                 books.rejected_by(index);
                 let told = self.tell(asking, index, retry_after_ns);
-                Verdict::Rejected(Rejection { limit: index, retry_after_ns, told })
+                AdmissionVerdict::Rejected(Rejection { limit: index, retry_after_ns, told })
             }
         }
     }
@@ -269,8 +269,8 @@ impl Visitor {
     /// The limit that is against it for the longest, if any is.
     fn look(&self, asking: &Asking<'_>) -> Option<(usize, u64)> {
         let against = self.questions(asking).filter_map(|(index, _, keys, query)| match keys.look(&query).step {
-            Step::Rejected { retry_after_ns } => Some((index, retry_after_ns)),
-            Step::Admitted { .. } => None,
+            LimitDecision::Rejected { retry_after_ns } => Some((index, retry_after_ns)),
+            LimitDecision::Admitted { .. } => None,
         });
         // The first of equals.
         against.reduce(|one, other| if other.1 > one.1 { other } else { one })
@@ -289,11 +289,11 @@ impl Visitor {
                 books.counters().limiter_overflows.increment();
             }
             match step {
-                Step::Rejected { retry_after_ns } => {
+                LimitDecision::Rejected { retry_after_ns } => {
                     self.give_back(asking, &taken[..index]);
                     return Err((index, retry_after_ns));
                 }
-                Step::Admitted { delay_ns, .. } => {
+                LimitDecision::Admitted { delay_ns, .. } => {
                     taken[index] = state;
                     if delay_ns > 0 {
                         passes[index] = Pass::Delayed;
@@ -336,7 +336,7 @@ impl Visitor {
         let (told, wait_ns) = match limit.retry_after {
             RetryAfter::None => return Told::Nothing,
             RetryAfter::Seconds => {
-                // Rounded up: whoever comes back then is not too early, and 0 would invite to come back at once.
+                // Rounded up: a client that comes back then is not too early, and 0 would invite to come back at once.
                 let seconds = retry_after_ns.div_ceil(NS_PER_S);
                 (Told::Seconds(seconds), seconds.saturating_mul(NS_PER_S))
             }

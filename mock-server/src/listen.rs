@@ -1,4 +1,4 @@
-//! Listening sockets: one address, one socket per process, connections spread over them by the kernel. Whoever starts
+//! Listening sockets: one address, one socket per process, connections spread over them by the kernel. The program that starts
 //! the target calls it before forking.
 //!
 //! It must not accept anything.

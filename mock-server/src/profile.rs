@@ -30,7 +30,7 @@ pub enum Profile {
     /// 100 a minute do not. It lets 40 a minute through, 10 at once, and fails 3 of 100 for no reason.
     Lab,
     /// An API that answers within some 60 ms and limits each address, IPv6 by the whole of it: 20 a second, 40 at once.
-    /// Whoever is faster there has more addresses. A new connection costs 100 ms: the climb that this retells did 5.83
+    /// Faster clients there have more addresses. A new connection costs 100 ms: the climb that this retells did 5.83
     /// requests a second one after another on a connection each, 171 ms for one, and 282 a second on 20 connections that
     /// were kept, 71 ms for one.
     Article,

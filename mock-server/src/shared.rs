@@ -20,9 +20,9 @@ pub(crate) use counters::{Counters, ProxyCounters, Times};
 pub(crate) use in_flight::UnderWay;
 pub(crate) use keys::{Decided, KeyQuery, Keys, Place, Telling};
 pub(crate) use log::{Cursor, Log};
-pub(crate) use scenarios::{SCENARIOS, Scenarios};
+pub(crate) use scenarios::Scenarios;
 pub(crate) use seen::Sighting;
-pub(crate) use window::{Traffic, Window};
+pub(crate) use window::{ArrivalCounts, Traffic};
 
 use crate::clock::Clock;
 use crate::limit::MAX_LIMITS;
@@ -64,7 +64,7 @@ pub(crate) struct Region {
     pub(crate) sessions: Names<NAMED>,
     /// Turns taken by what goes through the proxy without a session.
     pub(crate) turns: AtomicU64,
-    pub(crate) window: Window,
+    pub(crate) window: ArrivalCounts,
     pub(crate) scenarios: Scenarios,
     pub(crate) seen: Seen,
     /// Changes to the stubs since the target started, in order.
@@ -100,7 +100,7 @@ impl Shared {
         Ok(Self { mapping: Arc::new(Mapping::new()?), clock: Clock::start() })
     }
 
-    /// The clock that limits and books go by, its epoch the making of the mapping.
+    /// The clock that limits and counts go by, its epoch the making of the mapping.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock
@@ -126,7 +126,7 @@ impl Shared {
         &self.region().counters[..claimed]
     }
 
-    /// Forgets the requests in the journal. Nobody may append meanwhile.
+    /// Forgets the requests in the journal. Nothing may append at the same time.
     pub(crate) fn forget_journal(&self) {
         let journal = &self.region().journal;
         if discard(journal).is_err() {

@@ -1,16 +1,26 @@
-//! Stubs: answers written down beforehand, in WireMock's mapping files. The server asks which stub fits a request, and
-//! what that stub answers.
+//! Stubs: responses from WireMock's mapping files. The server looks up the stub that matches a request, and its response.
 //!
-//! It must not send, wait or count: a stub says what is to happen, the server makes it happen.
+//! It must not send, wait or count: a stub describes the response, the server sends it.
 //!
 //! The reference is WireMock 3.13: <https://wiremock.org/docs/stubbing/>. Paths such as `matching/UrlPattern.java` are
 //! of its source, below `src/main/java/com/github/tomakehurst/wiremock/`, read at 3.13.2.
 //!
-//! # What is not as in WireMock
+//! | room | for |
+//! |---|---|
+//! | `load`, `mappings`, `text`, `node`, `report` | mapping files: reading, places in them, problems |
+//! | `stub`, `set`, `index` | one stub; all stubs, and the search for the one that matches |
+//! | `request`, `request_pattern` | requests, and patterns for them |
+//! | `method_pattern`, `url_pattern`, `path_template`, `value_pattern`, `whole_regex` | patterns for methods, URLs, values; regular expressions |
+//! | `json_pattern`, `json_path`, `json_schema` | `equalToJson`, `matchesJsonPath`, `matchesJsonSchema` |
+//! | `scenario` | numbers of scenarios and states |
+//! | `reply`, `template` | responses, delays, templates |
+//! | `fuzzing` | random requests for fuzzers and tests |
+//!
+//! # Differences from WireMock
 //!
 //! `tests/end_to_end/wiremock` of the workspace compares with WireMock 3.13.2 itself. These differences are known.
 //!
-//! What is refused when stubs are loaded, so that no answer is quietly another one than was asked for:
+//! Refused when stubs are loaded, so that no response silently differs:
 //!
 //! | in a mapping file | WireMock 3.13 |
 //! |---|---|
@@ -29,9 +39,9 @@
 //! | templates: blocks, partials, `~`, `this.`, `../`, whole `request`, `request.query`, `request.headers`, `request.id`, other helpers, a template for a body file's name | knows them |
 //! | a template that cannot work: tags that are not closed as they are opened, `math` without operands | answers 500, or a text beginning `[ERROR` |
 //!
-//! What is answered differently:
+//! Different responses:
 //!
-//! | asked | WireMock 3.13 | here |
+//! | request or stub | WireMock 3.13 | here |
 //! |---|---|---|
 //! | invalid percent-encoding (`%zz`), raw `\|` or `{` in a URL; a strange `Host`; a tab in a cookie | 400 or 500 of Jetty's | the stub |
 //! | no `Host` | `request.host` is the server's own address | it is empty |
@@ -81,7 +91,7 @@ mod whole_regex;
 
 pub use load::OnUnsupported;
 pub use mappings::Mappings;
-pub use node::{Fault, Problem};
+pub use node::{Problem, ValueProblem};
 pub use report::{LoadError, Report};
 pub use text::SyntaxError;
 
@@ -89,7 +99,7 @@ pub(crate) use node::Node;
 pub(crate) use reply::{Breakage, Delays, Dribble, Files, Rendered, Reply};
 pub(crate) use request::RequestView;
 pub(crate) use request_pattern::RequestPattern;
-pub(crate) use scenario::{ScenarioIndex, ScenarioNames, StateIndex};
+pub(crate) use scenario::{SCENARIOS, ScenarioIndex, ScenarioNames, StateIndex};
 pub(crate) use set::{ChangeError, Stubs};
 pub(crate) use stub::Stub;
 pub(crate) use template::{Occasion, Scheme};

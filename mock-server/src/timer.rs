@@ -72,7 +72,7 @@ impl Timer {
         Ok(Self { clock, alarm, waiting: RefCell::default() })
     }
 
-    /// Wakes whoever is due, for as long as it is polled. It ends only with the runtime.
+    /// Wakes the tasks that are due, for as long as it is polled. It ends only with the runtime.
     pub(crate) async fn run(&self) {
         // The alarm is never read: setting it again takes back what it had to say, and until then nothing asks.
         while let Ok(mut rung) = self.alarm.readable().await {

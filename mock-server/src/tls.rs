@@ -1,5 +1,5 @@
 //! Identity of a target over TLS: a certificate of its own making, and the authority that vouches for it.
-//! Whoever starts the target makes it once, before forking, so that all processes show the same.
+//! The program that starts the target makes it once, before forking, so that all processes show the same.
 //!
 //! It must not let the private key out: no text, no file, no debug output has it.
 

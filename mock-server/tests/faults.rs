@@ -1,4 +1,4 @@
-//! Each fault as it is on the wire, read from bare sockets, and what the target's books say of it.
+//! Each fault as it is on the wire, read from bare sockets, and what the target's counts say of it.
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
 
 use crawlmark_mock_server::{Clock, Config, Fault, Faults, Handle, items, serve};
@@ -90,7 +90,7 @@ fn bytes_of(target: &Handle, method: &str) -> Result<Vec<u8>, ErrorKind> {
     client.rest()
 }
 
-/// The books after `requests`, all of which met `fault`, with these answers.
+/// The counts after `requests`, all of which met `fault`, with these answers.
 #[track_caller]
 fn assert_books(target: Handle, fault: &str, requests: u64, statuses: &[(u16, u64)]) {
     let ledger = target.stop().unwrap();

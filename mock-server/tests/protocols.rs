@@ -1,4 +1,4 @@
-//! HTTP/2 and TLS over real loopback sockets, with the target's own books as the second witness.
+//! HTTP/2 and TLS over real loopback sockets, with the target's own counts as the second witness.
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
 
 use bytes::Bytes;
@@ -316,7 +316,7 @@ fn a_client_that_trusts_the_authority_is_served_under_each_name() {
     for name in ["127.0.0.6", "example.invalid", "0.0.0.0"] {
         assert!(shake(&mut tls(&target, &client, name)).is_err(), "{name}");
     }
-    // Whoever trusts another authority does not get in.
+    // A client that trusts another authority does not get in.
     let stranger = self::client(Tls::generate(&[]).unwrap().certificate_pem(), &[]);
     assert!(shake(&mut tls(&target, &stranger, "localhost")).is_err());
     // It is told why.

@@ -1,5 +1,5 @@
 //! The target as a forward proxy, over real loopback sockets: what a second target, or a server of the test's own, sees
-//! of it, with the books of both as witnesses.
+//! of it, with the counts of both as witnesses.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -209,7 +209,7 @@ fn a_limit_by_address_is_not_shared_between_sessions() {
             [0, 1, 2].map(|id| client.get(target.address(), id, &basic(&format!("user-session-{label}"))).status);
         assert_eq!(statuses, [200, 200, 429], "{label}");
     }
-    // Whoever comes without a session is somebody else each time.
+    // A client without a session has another address each time.
     let mut client = Client::of(&proxy);
     assert!((0..10).all(|id| client.get(target.address(), id, &basic("user")).status == 200));
 }
@@ -229,7 +229,7 @@ fn a_limit_by_session_counts_what_is_forwarded_and_others_do_not() {
     let proxied = proxy.stop().unwrap();
     let of = |name: &str| (proxied.by_limit[name].admitted, proxied.by_limit[name].rejected);
     assert_eq!((of("sessions"), of("own")), ((4, 2), (0, 0)));
-    // What is forwarded is in the proxy's books and in those of this limit, and in no others.
+    // What is forwarded is in the proxy's counts and in those of this limit, and in no others.
     assert_eq!((proxied.requests, proxied.max_admitted_in_1s, proxied.proxy.requests), (0, 0, 4));
     assert_eq!(target.stop().unwrap().requests, 4);
 }

@@ -1,4 +1,4 @@
-//! The server over real loopback sockets, driven by a client that shares no code with it, with its own books as the
+//! The server over real loopback sockets, driven by a client that shares no code with it, with its own counts as the
 //! second witness.
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
 
@@ -64,7 +64,7 @@ impl Target {
         }
     }
 
-    /// The books as a client sees them; they must be what the process itself reads.
+    /// The counts as a client sees them; they must be what the process itself reads.
     fn ledger(&self) -> Ledger {
         let answer = self.get("/__admin/ledger");
         assert_eq!(answer.status, 200);

@@ -131,7 +131,7 @@ fn a_body_that_does_not_come_is_not_called_too_large() {
     let mut answer = String::new();
     malformed.read_to_string(&mut answer).unwrap();
     assert_eq!(status(&answer), 400, "{answer}");
-    // Whoever leaves before the end gets no answer, and none is booked.
+    // A client that leaves before the end gets no answer, and none is counted.
     let left = send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc");
     while target.ledger().requests < 2 {
         std::thread::yield_now();

@@ -1,6 +1,6 @@
 //! The report in the formats of other tools: each a small projection of a [`Report`], and nothing that is not in it.
 //!
-//! Called by the commands and by whoever saves a result. Pure: a report goes in, a text comes out. What too few samples
+//! Called by the commands and by `run/result_dir`. Pure: a report goes in, a text comes out. What too few samples
 //! speak for is left out, or empty where the format has a column for it; what is only known to be no less than its value is
 //! never shown as the value. Whether the measurement is valid goes into every format that has a place for it, and each
 //! module says which place that is.

@@ -2,7 +2,8 @@
 //! everything that shows or exports them.
 //!
 //! Reads the records of the engine and files that were saved before. Knows nothing of HTTP, of command lines, of
-//! processes or pipes. The modules are listed in the order in which they may import each other.
+//! processes or pipes. `run` and `studies` describe their findings as documents; `show` lays out documents and draws
+//! the plots of both.
 //!
 //! | module | holds |
 //! |---|---|

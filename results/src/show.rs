@@ -2,9 +2,10 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`doc`] | documents, laid out for a terminal, as Markdown and as a page |
-//! | [`plot`] | plots as SVG and PNG |
-//! | [`chart`] | description of a chart, and its painter |
+//! | [`doc`] | documents, laid out for a terminal, as Markdown and as a page (`doc/html.rs`, `doc/style.css`) |
+//! | `doc/page.js` | the script of a page: interactive plots, sortable tables |
+//! | [`plot`] | the plots of runs and studies, as SVG and PNG |
+//! | [`chart`] | description of a chart, its colours, and its painter (`chart/svg.rs`) |
 //! | [`text`] | numbers and lines |
 //! | [`visible()`] | text without characters that hide or reorder |
 

@@ -2,7 +2,7 @@
 //! a search.
 //!
 //! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test capacity` writes them
-//! anew when a change is meant.
+//! again when a change is meant.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -14,10 +14,12 @@ use crawlmark_results::run::gates::Condition;
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
-use crawlmark_results::studies::capacity::search::{Bounds, Ending, Kind, ProbeResult, RateState, Search, Step};
+use crawlmark_results::studies::capacity::search::{
+    Bounds, Ending, ProbeKind, ProbeResult, RateState, Search, SearchStep,
+};
 use crawlmark_results::studies::capacity::{
-    Capacity, Connections, End, Failure, Outcome, Pace, ProbePlan, ProbeReport, Question, SearchHead, Wanted,
-    capacity_headline, in_hindsight, journal_line, judge, read_journal, search_of, searches_differ,
+    Capacity, Connections, Pace, ProbeFailure, ProbePlan, ProbeReport, Question, SearchEnd, SearchHead, SearchOutcome,
+    Wanted, capacity_headline, in_hindsight, journal_line, judge, read_journal, search_of, searches_differ,
 };
 
 /// A run of an open loop as it was saved once, of which a test changes what it is about: 5 seconds, the first of them warm-up,
@@ -87,7 +89,7 @@ fn shares_are_judged_after_the_warm_up_and_of_the_later_half() {
     report.intervals[4].throttled = 30;
     let (seen, reasons) = judged(&report, &throttled());
     assert_eq!(seen, ProbeResult::Fail, "1.5 % of the later half");
-    assert_eq!(reasons, ["throttled_rate 1.50 %, where throttled_rate < 0.01 is wanted"]);
+    assert_eq!(reasons, ["throttled_rate 1.50 %, but the objective is throttled_rate < 1%"]);
     (report.intervals[4].throttled, report.intervals[4].ok, report.intervals[4].failed) = (0, 900, 100);
     assert!(judged(&report, &throttled()).1[0].starts_with("error_rate 5.00 %"));
 }
@@ -140,7 +142,7 @@ fn refusals_of_what_this_client_sent_in_bunches_say_nothing_of_the_target() {
     report.intervals[4].throttled = 200;
     let (seen, why) = judged(&report, &wanted);
     assert_eq!(seen, ProbeResult::Void, "10 % of the later half were refused, and 5 % came late");
-    assert!(why.iter().any(|why| why.starts_with("this client sent 5.0 % of the requests late")), "{why:?}");
+    assert!(why.iter().any(|why| why.starts_with("5.0 % of requests went out late")), "{why:?}");
     report.intervals[4].throttled = 300;
     assert_eq!(judged(&report, &wanted).0, ProbeResult::Fail, "more than that");
 }
@@ -155,7 +157,7 @@ fn refusals_that_repeat_to_the_digit_are_the_targets() {
         seen: ProbeResult::Void,
         bunched: true,
         throttled_share: share,
-        kind: Kind::Full,
+        kind: ProbeKind::Full,
         ..probes[0].clone()
     };
     let standing = |shares: &[f64]| {
@@ -207,7 +209,13 @@ fn what_is_not_found_is_not_accepted() {
     let mut report = saved();
     let plan = |number| {
         let result = String::new();
-        ProbePlan { number, pace: Pace::nearest(1_000.0), kind: Kind::Full, connections: Connections::Enough, result }
+        ProbePlan {
+            number,
+            pace: Pace::nearest(1_000.0),
+            kind: ProbeKind::Full,
+            connections: Connections::Enough,
+            result,
+        }
     };
     let (mut search, ending) = probes();
     for (missing, accepted) in [(250, 750.0), (1_000, 0.0)] {
@@ -221,14 +229,14 @@ fn what_is_not_found_is_not_accepted() {
         for of_search in &mut search {
             (of_search.accepted_per_s, of_search.counted) = (Some(accepted * 4.0), probe.counted);
         }
-        let capacity = Capacity::new(String::new(), begun(), search.clone(), End::Known(ending));
+        let capacity = Capacity::new(String::new(), begun(), search.clone(), SearchEnd::Known(ending));
         let text = capacity.doc().terminal(1_000);
-        assert!(text.contains(&format!("{} % of the answers were 404", missing / 10)), "{text}");
+        assert!(text.contains(&format!("{} % of the responses were 404", missing / 10)), "{text}");
         if missing == 1_000 {
-            assert_eq!((capacity.outcome, capacity.capacity_per_s), (Outcome::Unconfirmed, None));
-            assert!(text.starts_with("No good answer: every request was not found (404 or 410)."), "{text}");
+            assert_eq!((capacity.outcome, capacity.capacity_per_s), (SearchOutcome::Unconfirmed, None));
+            assert!(text.starts_with("No good response: every request was not found (404 or 410)."), "{text}");
         } else {
-            assert_eq!((capacity.outcome, capacity.capacity_per_s), (Outcome::Found, Some(3_000.0)));
+            assert_eq!((capacity.outcome, capacity.capacity_per_s), (SearchOutcome::Found, Some(3_000.0)));
         }
     }
 }
@@ -239,7 +247,7 @@ fn what_a_busy_machine_may_have_done_is_not_the_targets() {
     let plan = || ProbePlan {
         number: 1,
         pace: Pace::nearest(1_000.0),
-        kind: Kind::Full,
+        kind: ProbeKind::Full,
         connections: Connections::Enough,
         result: String::new(),
     };
@@ -330,7 +338,12 @@ fn an_edited_journal_is_refused() {
         (passed, "/error_share", 2.0.into(), "`error_share` is 2, which is no share"),
         (passed, "/counted/good", 3.into(), "`counted.attempts` is 4000, which is not the sum of the others"),
         (passed, "/accepted_per_s", 501.0.into(), "`accepted_per_s` is 501, but the good part of the rate is 500"),
-        (passed, "/response_p99_us", 90_000.0.into(), "response_p99 is 90000, where response_p99 < 50ms is wanted"),
+        (
+            passed,
+            "/response_p99_us",
+            90_000.0.into(),
+            "response_p99 is 90000, but the objective is response_p99 < 50ms",
+        ),
         (passed, "/response_p50_us", 300.0.into(), "`response_p50_us` is 300, but response_p99_us is"),
         (passed, "/started_at", "yesterday".into(), "`started_at` is yesterday, which is no time"),
     ] {
@@ -345,11 +358,11 @@ fn a_probe_that_did_not_end_has_a_row_and_says_nothing_of_its_rate() {
     let pace = Pace::nearest(4_000.0);
     let number = probes.len() + 1;
     let result = "rounds/099".to_owned();
-    let plan = ProbePlan { number, pace, kind: Kind::Full, connections: Connections::Enough, result };
+    let plan = ProbePlan { number, pace, kind: ProbeKind::Full, connections: Connections::Enough, result };
     let times = ["2026-11-22T10:00:00.000Z", "2026-11-22T10:00:01.000Z"].map(str::to_owned);
-    let before = Capacity::new(String::new(), begun(), probes.clone(), End::Known(ending));
+    let before = Capacity::new(String::new(), begun(), probes.clone(), SearchEnd::Known(ending));
     probes.push(ProbeReport::lost(plan, times, 64, "shard 0 was killed by signal 9".to_owned()));
-    let after = Capacity::new(String::new(), begun(), probes.clone(), End::Known(ending));
+    let after = Capacity::new(String::new(), begun(), probes.clone(), SearchEnd::Known(ending));
     assert_eq!((before.outcome, &before.rates), (after.outcome, &after.rates));
     let text = after.doc().terminal(200);
     assert!(text.contains("1 did not end"), "{text}");
@@ -362,7 +375,7 @@ fn a_probe_that_did_not_end_has_a_row_and_says_nothing_of_its_rate() {
 }
 
 /// The text of a search with such probes.
-fn told(question: Question, probes: Vec<ProbeReport>, end: End) -> String {
+fn told(question: Question, probes: Vec<ProbeReport>, end: SearchEnd) -> String {
     let begun = SearchHead { question, ..begun() };
     Capacity::new(String::new(), begun, probes, end).doc().terminal(1_000)
 }
@@ -370,27 +383,27 @@ fn told(question: Question, probes: Vec<ProbeReport>, end: End) -> String {
 #[test]
 fn what_a_search_cannot_have_seen_is_said() {
     let (probes, ending) = probes();
-    let queue = "a target that queues what it does not manage";
+    let queue = "a queue that grows may go unseen";
     let short = Question { probe_s: 2.0, ..question() };
-    assert!(!told(question(), probes.clone(), End::Known(ending)).contains(queue));
-    assert!(told(short.clone(), probes.clone(), End::Known(ending)).contains("up to 2 % above the rate it sustains"));
+    assert!(!told(question(), probes.clone(), SearchEnd::Known(ending)).contains(queue));
+    assert!(told(short.clone(), probes.clone(), SearchEnd::Known(ending)).contains("up to 2 % above the capacity"));
     let timeless = Question { objectives: vec!["throttled_rate < 0.01".to_owned()], ..short };
-    assert!(told(timeless, probes.clone(), End::Known(ending)).contains("at any distance above the rate it sustains"));
+    assert!(told(timeless, probes.clone(), SearchEnd::Known(ending)).contains("may go unseen at any rate"));
     let uneven = |us| {
         let fail = probes.iter().map(|probe| probe.rate_per_s).find(|rate| (4_001.0..4_060.0).contains(rate)).unwrap();
         let mut probes = probes.clone();
         for probe in probes.iter_mut().filter(|probe| probe.per_min == Pace::nearest(fail)) {
             (probe.throttled_share, probe.sched_lag_p99_us) = (0.02, Some(us));
         }
-        told(question(), probes, End::Known(ending)).contains("if it lets nothing through at once")
+        told(question(), probes, SearchEnd::Known(ending)).contains("if it allows no bursts")
     };
     assert!(uneven(50.0) && !uneven(20.0), "a tenth of 247 us");
     // Ends that noise left further apart than was asked for, and a target that wants to be left alone.
     let narrow = Question { bounds: Bounds { precision: 0.001, ..question().bounds }, ..question() };
-    assert!(told(narrow, probes.clone(), End::Known(ending)).contains("is as wide as that noise"));
+    assert!(told(narrow, probes.clone(), SearchEnd::Known(ending)).contains("is as wide as that noise"));
     let mut asked = probes;
     asked.last_mut().unwrap().longest_promise_s = 3_600.0;
-    assert!(told(question(), asked, End::OutOfTime).contains("the target asked to be left alone for"));
+    assert!(told(question(), asked, SearchEnd::OutOfTime).contains("the target asked for a wait of"));
 }
 
 #[test]
@@ -427,7 +440,7 @@ fn a_target_that_falls_behind_fails_before_its_times_are_too_long() {
     grow(&mut report, 30_000.0);
     let (seen_of, why) = judged(&report, &slow);
     assert_eq!(seen_of, ProbeResult::Fail);
-    assert_eq!(why, ["the median response time grew by 30.0 ms each second: more came than it managed"]);
+    assert_eq!(why, ["the median response time grew by 30.0 ms each second: the target fell behind"]);
     report.validity.verdict = Verdict::Disturbed;
     assert_eq!(seen(&report, &slow), ProbeResult::Void, "a disturbed machine may get slower, too");
     report.validity.verdict = Verdict::Valid;
@@ -456,20 +469,21 @@ fn probes() -> (Vec<ProbeReport>, Ending) {
     let (mut search, mut probes) = (Search::new(question().bounds), Vec::new());
     loop {
         let (pace, kind) = match search.next() {
-            Step::Done(ending) => return (probes, ending),
-            Step::Probe(pace, kind) => (pace, kind),
+            SearchStep::Done(ending) => return (probes, ending),
+            SearchStep::Probe(pace, kind) => (pace, kind),
         };
         let number = probes.len() + 1;
         let result = format!("rounds/{number:03}");
         let plan = ProbePlan { number, pace, kind, connections: Connections::Enough, result };
         let rate = pace.per_s();
         let (seen, reasons) = match () {
-            () if number == 5 => {
-                (ProbeResult::Void, vec!["this client sent one request of a hundred 5 ms late".to_owned()])
-            }
+            () if number == 5 => (ProbeResult::Void, vec!["1 % of requests went out at least 5.00 ms late".to_owned()]),
             () if rate <= 4_000.0 => (ProbeResult::Pass, vec![]),
             () if rate > 7_000.0 => (ProbeResult::Collapse, vec!["stopped".to_owned()]),
-            () => (ProbeResult::Fail, vec!["throttled_rate 3.10 %, where throttled_rate < 0.01 is wanted".to_owned()]),
+            () => (
+                ProbeResult::Fail,
+                vec!["throttled_rate 3.10 %, but the objective is throttled_rate < 0.01".to_owned()],
+            ),
         };
         let us = 1e6 / (4_400.0 - rate.min(4_350.0));
         search.note(pace, kind, seen);
@@ -492,7 +506,7 @@ fn begun() -> SearchHead {
 
 fn capacity() -> Capacity {
     let (probes, ending) = probes();
-    Capacity::new("nightly".to_owned(), begun(), probes, End::Known(ending))
+    Capacity::new("nightly".to_owned(), begun(), probes, SearchEnd::Known(ending))
 }
 
 fn golden(name: &str, text: &str) {
@@ -504,7 +518,7 @@ fn golden(name: &str, text: &str) {
 #[test]
 fn a_search_is_told_in_text_and_markdown() {
     let capacity = capacity();
-    assert_eq!(capacity.outcome, Outcome::Found);
+    assert_eq!(capacity.outcome, SearchOutcome::Found);
     let (pass, fail) = (capacity.capacity_per_s.unwrap(), capacity.fails_at_per_s.unwrap());
     assert!(pass <= 4_000.0 && 4_000.0 < fail && fail / pass <= 1.02, "{pass} to {fail}");
     golden("capacity.txt", &capacity.doc().terminal(100));
@@ -517,23 +531,27 @@ fn a_failed_probe_has_a_cause() {
     let wanted = objectives(&["response_p99 < 50ms", "error_rate < 1%", "throttled_rate < 1%", "items > 5"]);
     let cause = |seen: ProbeResult, why: &str, error_share: f64| {
         let reasons = vec![why.to_owned()];
-        Failure::of(&ProbeReport { seen, reasons, error_share, ..probes[0].clone() }, &wanted)
+        ProbeFailure::of(&ProbeReport { seen, reasons, error_share, ..probes[0].clone() }, &wanted)
     };
     for (why, errors, expected) in [
-        ("throttled_rate 3.10 %, where throttled_rate < 0.01 is wanted", 0.0, Failure::Throttled),
-        ("error_rate 3.10 %, where error_rate < 0.01 is wanted", 0.9, Failure::Errors),
-        ("stopped, for `throttled_rate < 0.5` did not hold", 0.0, Failure::Throttled),
-        ("response_p99 80.0 ms, where response_p99 < 50ms is wanted", 0.0, Failure::Latency),
-        ("5 of 100 requests broke response_p99 < 50ms, and 1 may", 0.0, Failure::Latency),
-        ("the median response time grew by 5.00 ms each second: more came than it managed", 0.0, Failure::Latency),
+        ("throttled_rate 3.10 %, but the objective is throttled_rate < 0.01", 0.0, ProbeFailure::Throttled),
+        ("error_rate 3.10 %, but the objective is error_rate < 0.01", 0.9, ProbeFailure::Errors),
+        ("stopped, for `throttled_rate < 0.5` did not hold", 0.0, ProbeFailure::Throttled),
+        ("response_p99 80.0 ms, but the objective is response_p99 < 50ms", 0.0, ProbeFailure::Latency),
+        ("5 of 100 requests broke response_p99 < 50ms, and 1 may", 0.0, ProbeFailure::Latency),
+        ("the median response time grew by 5.00 ms each second: the target fell behind", 0.0, ProbeFailure::Latency),
         (
             "passed only by a burst: once this target refuses requests, it lets 500/s through and not 502/s",
             0.0,
-            Failure::Throttled,
+            ProbeFailure::Throttled,
         ),
-        ("the refusals are the target's: it lets 500/s through once it refuses requests", 0.5, Failure::Errors),
-        ("all of 64 connections were waiting for an answer when more was due", 0.0, Failure::Connections),
-        ("items 4, where items > 5 is wanted", 0.0, Failure::Other),
+        ("the refusals are the target's: it lets 500/s through once it refuses requests", 0.5, ProbeFailure::Errors),
+        (
+            "all of 64 connections were waiting for a response when more requests were due",
+            0.0,
+            ProbeFailure::Connections,
+        ),
+        ("items 4, but the objective is items > 5", 0.0, ProbeFailure::Other),
     ] {
         assert_eq!(cause(ProbeResult::Fail, why, errors), Some(expected), "{why}");
         assert_eq!(cause(ProbeResult::Void, why, errors), None);
@@ -545,17 +563,20 @@ fn every_outcome_has_a_sentence_of_its_own() {
     let (probes, _) = probes();
     let pace = Pace::nearest(4_000.0);
     let endings = [
-        End::Known(Ending::LeastFails(pace)),
-        End::Known(Ending::GreatestPasses(pace)),
-        End::Known(Ending::ClientLimited(Some(pace))),
-        End::Known(Ending::Unsteady { fail: pace, pass: pace }),
-        End::Known(Ending::Undecided),
+        SearchEnd::Known(Ending::LeastFails(pace)),
+        SearchEnd::Known(Ending::GreatestPasses(pace)),
+        SearchEnd::Known(Ending::ClientLimited(Some(pace))),
+        SearchEnd::Known(Ending::Unsteady { fail: pace, pass: pace }),
+        SearchEnd::Known(Ending::Undecided),
     ];
     let told =
         |probes: &[ProbeReport], end| capacity_headline(&Capacity::new(String::new(), begun(), probes.to_vec(), end));
     let mut sentences: Vec<String> = endings.into_iter().map(|end| told(&probes, end)).collect();
     // As far as they settle nothing, neither does the sentence.
-    sentences.extend([told(&probes[..2], End::OutOfTime), told(&probes[..2], End::Known(Ending::ClientLimited(None)))]);
+    sentences.extend([
+        told(&probes[..2], SearchEnd::OutOfTime),
+        told(&probes[..2], SearchEnd::Known(Ending::ClientLimited(None))),
+    ]);
     sentences.sort();
     sentences.dedup();
     assert_eq!(sentences.len(), 7, "{sentences:#?}");
@@ -576,7 +597,7 @@ fn its_plot_has_the_limit_the_band_and_what_failed() {
     }
     // A search that ended after its first probe has a plot, too.
     let (probes, _) = probes();
-    let short = Capacity::new(String::new(), begun(), probes[..1].to_vec(), End::OutOfTime);
+    let short = Capacity::new(String::new(), begun(), probes[..1].to_vec(), SearchEnd::OutOfTime);
     assert!(!plot::capacity(&short).svg.contains("the capacity lies here"));
 }
 
@@ -613,12 +634,12 @@ fn a_journal_is_read_back_though_its_end_was_cut() {
 /// A probe of a search, as its number and rate say.
 fn probe_at(number: usize, per_s: f64, seen: ProbeResult) -> ProbeReport {
     let (pace, result) = (Pace::nearest(per_s), format!("rounds/{number:03}"));
-    let plan = ProbePlan { number, pace, kind: Kind::Full, connections: Connections::Enough, result };
+    let plan = ProbePlan { number, pace, kind: ProbeKind::Full, connections: Connections::Enough, result };
     let reasons = if seen == ProbeResult::Pass { vec![] } else { vec!["refused".to_owned()] };
     ProbeReport { seen, reasons, ..ProbeReport::new(plan, &saved(), wanted(&[])) }
 }
 
-fn concluded(probes: Vec<ProbeReport>, end: End) -> Capacity {
+fn concluded(probes: Vec<ProbeReport>, end: SearchEnd) -> Capacity {
     Capacity::new(String::new(), begun(), probes, end)
 }
 
@@ -645,7 +666,7 @@ fn a_limit_is_what_most_refused_probes_agree_on() {
             let_through_least_per_s: Some((let_through - 1.0).max(0.0)),
             ..probe_at(number, *per_s, ProbeResult::Fail)
         });
-        concluded(refused.collect(), End::OutOfTime).limit_per_s
+        concluded(refused.collect(), SearchEnd::OutOfTime).limit_per_s
     };
     // A sliding window of 30 s, read with a probe of 5 s.
     let window = [(800.0, 0.0), (566.0, 50.0), (476.0, 97.5), (436.0, 109.0), (418.0, 0.0), (228.0, 97.6)];
@@ -665,7 +686,7 @@ fn a_probe_that_passed_by_a_burst_does_not_outvote_the_limit() {
     probes.push(ProbeReport { let_through_per_s: Some(600.0), ..probe_at(4, 600.0, ProbeResult::Pass) });
     let objectives = vec!["error_rate < 0.01".to_owned()];
     let begun = SearchHead { question: Question { objectives, ..question() }, ..begun() };
-    let capacity = Capacity::new(String::new(), begun, probes, End::OutOfTime);
+    let capacity = Capacity::new(String::new(), begun, probes, SearchEnd::OutOfTime);
     assert_eq!((capacity.probes[3].seen, capacity.limit_per_s), (ProbeResult::Fail, Some(150.0)));
 }
 
@@ -681,7 +702,7 @@ fn requests_that_are_all_refused_after_others_passed_tell_of_a_longer_limit() {
     let passed = vec![probe_at(1, 500.0, ProbeResult::Pass), probe_at(2, 1_000.0, ProbeResult::Pass)];
     let longer = "The limit seems to count over a longer time than a probe (5.00 s): probe 3 at 900/s had all of its requests \
                   refused after others passed. Use a --probe of at least that time.";
-    let headline = |last| capacity_headline(&concluded([passed.clone(), vec![last]].concat(), End::OutOfTime));
+    let headline = |last| capacity_headline(&concluded([passed.clone(), vec![last]].concat(), SearchEnd::OutOfTime));
     assert!(headline(refused(3, 900.0)).contains(longer), "{}", headline(refused(3, 900.0)));
     assert!(!headline(refused(3, 2_000.0)).contains(longer), "none passed at that rate");
 }
@@ -696,17 +717,17 @@ fn not_found_answers_alone_are_no_capacity() {
         probe
     };
     let probes = (1..=3).map(|number| missing(number, 4_000.0)).collect();
-    let capacity = concluded(probes, End::Known(Ending::GreatestPasses(Pace::nearest(4_000.0))));
+    let capacity = concluded(probes, SearchEnd::Known(Ending::GreatestPasses(Pace::nearest(4_000.0))));
     let headline = capacity_headline(&capacity);
-    assert!(headline.starts_with("No good answer: every request was not found (404 or 410)."), "{headline}");
+    assert!(headline.starts_with("No good response: every request was not found (404 or 410)."), "{headline}");
 }
 
 #[test]
 fn short_probes_are_named_and_the_marks_are_explained_at_the_terminal() {
     let (probes, _) = probes();
-    let text = concluded(probes, End::OutOfTime).doc().terminal(200);
+    let text = concluded(probes, SearchEnd::OutOfTime).doc().terminal(200);
     let scouted = text.lines().find(|line| line.contains("1,000/s")).unwrap();
     assert!(scouted.contains("short") && !text.contains("+0 -0"), "{text}");
-    assert!(text.contains("Probes that passed (+), failed (-), said nothing of the target (?)"), "{text}");
+    assert!(text.contains("Probes that passed (+), failed (-), were void (?)"), "{text}");
     assert!(text.contains("the time for the search (--budget) was used up; continue with --resume"), "{text}");
 }

@@ -11,10 +11,10 @@ use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::run::gates::Condition;
 use crawlmark_results::run::report::{IntervalRow, Latency, Report, Verdict};
 use crawlmark_results::studies::StudyResult;
-use crawlmark_results::studies::capacity::search::{Bounds, Kind, Step};
+use crawlmark_results::studies::capacity::search::{Bounds, ProbeKind, SearchStep};
 use crawlmark_results::studies::capacity::{
-    Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, SearchHead, Wanted, capacity_headline,
-    next_step, resolution, times_s,
+    Capacity, Connections, Pace, ProbePlan, ProbeReport, Question, SearchEnd, SearchHead, SearchOutcome, Wanted,
+    capacity_headline, next_step, resolution, times_s,
 };
 
 /// A target with a memory of its own, which forgets between probes as one that is left alone does.
@@ -170,10 +170,15 @@ fn rank(sorted: &[u64], q: f64) -> Option<f64> {
 }
 
 /// What a probe of `target` saves.
-fn probe(target: &mut dyn Target, (pace, kind): (Pace, Kind), (report, question): (&mut Report, &Question), seed: u64) {
+fn probe(
+    target: &mut dyn Target,
+    (pace, kind): (Pace, ProbeKind),
+    (report, question): (&mut Report, &Question),
+    seed: u64,
+) {
     let (warmup, measured) = match kind {
-        Kind::Full => times_s(pace.per_s(), question),
-        Kind::Scout => (0.3, 1.0),
+        ProbeKind::Full => times_s(pace.per_s(), question),
+        ProbeKind::Scout => (0.3, 1.0),
     };
     let mut draw = fastrand::Rng::with_seed(seed);
     let length = warmup + measured;
@@ -281,11 +286,11 @@ fn search(question: &Question, seed: u64, mut target: impl FnMut(u64) -> Box<dyn
     let mut probes: Vec<ProbeReport> = Vec::new();
     loop {
         let (pace, kind) = match next_step(question, &probes) {
-            Step::Done(ending) => {
+            SearchStep::Done(ending) => {
                 let begun = SearchHead::here(question.clone(), report.environment.clone(), 0);
-                return Capacity::new(String::new(), begun, probes, End::Known(ending));
+                return Capacity::new(String::new(), begun, probes, SearchEnd::Known(ending));
             }
-            Step::Probe(pace, kind) => (pace, kind),
+            SearchStep::Probe(pace, kind) => (pace, kind),
         };
         assert!(probes.len() < 200, "no end");
         let number = probes.len() + 1;
@@ -299,7 +304,7 @@ fn search(question: &Question, seed: u64, mut target: impl FnMut(u64) -> Box<dyn
 /// What is found lies at most 4 % below `true_per_s` and never above it, and it fails above it.
 #[track_caller]
 fn holds(capacity: &Capacity, true_per_s: f64, what: &str) {
-    assert_eq!(capacity.outcome, Outcome::Found, "{what}: {}", capacity.doc().terminal(100));
+    assert_eq!(capacity.outcome, SearchOutcome::Found, "{what}: {}", capacity.doc().terminal(100));
     let found = capacity.capacity_per_s.unwrap();
     let fails = capacity.fails_at_per_s.unwrap();
     assert!(
@@ -326,7 +331,7 @@ fn a_capacity_is_not_above_the_limit_in_short_probes_either() {
         let capacity = search(&question, seed, |_| Box::new(Bucket { rate, burst, tokens: burst, last: 0.0 }));
         let what = format!("bucket of {rate}/s and {burst}: {}", capacity.doc().terminal(200));
         promises(&capacity, rate, &what);
-        assert!(capacity.outcome == Outcome::Found || burst < 2.0, "{what}");
+        assert!(capacity.outcome == SearchOutcome::Found || burst < 2.0, "{what}");
         let found = capacity.capacity_per_s.unwrap();
         // Three tenths of a second are read to a request.
         assert!(found <= rate * (1.0 + 1e-9) && found >= rate * 0.96 - 1.0 / 0.3, "{what}");
@@ -377,7 +382,7 @@ fn a_queue_is_not_read_too_high_in_probes_that_are_too_short_for_it() {
         let capacity = search(&question, seed, |probe| {
             Box::new(Queue { service, free: 0.0, draw: fastrand::Rng::with_seed(!probe) })
         });
-        let Some(rate) = capacity.capacity_per_s.filter(|_| capacity.outcome == Outcome::Found) else { continue };
+        let Some(rate) = capacity.capacity_per_s.filter(|_| capacity.outcome == SearchOutcome::Found) else { continue };
         found += 1;
         let may = question.bounds.precision.max(resolution(rate, &question).unwrap_or(0.0));
         let true_per_s = service - 100_f64.ln() / 0.1;
@@ -395,11 +400,11 @@ fn a_queue_is_not_read_too_high_in_probes_that_are_too_short_for_it() {
 #[track_caller]
 fn promises(capacity: &Capacity, true_per_s: f64, what: &str) {
     let text = capacity.doc().terminal(200);
-    if !matches!(capacity.outcome, Outcome::Found | Outcome::Unconfirmed) {
+    if !matches!(capacity.outcome, SearchOutcome::Found | SearchOutcome::Unconfirmed) {
         return;
     }
     let found = capacity.capacity_per_s.unwrap();
-    if capacity.outcome == Outcome::Found {
+    if capacity.outcome == SearchOutcome::Found {
         assert!(found <= true_per_s * 1.02, "{what}: found {found} of {true_per_s}: {text}");
     }
     let least = capacity.at_least_per_s.unwrap();
@@ -428,8 +433,8 @@ fn no_window_longer_than_a_probe_is_taken_for_a_rate() {
                 Box::new(Fixed { permits, width, phase, window: -1.0, used: 0.0 })
             });
             let what = format!("fixed window of {permits} in {width} s");
-            assert!(fixed.outcome != Outcome::Found, "{what}: {}", fixed.doc().terminal(200));
-            if fixed.outcome == Outcome::Unconfirmed {
+            assert!(fixed.outcome != SearchOutcome::Found, "{what}: {}", fixed.doc().terminal(200));
+            if fixed.outcome == SearchOutcome::Unconfirmed {
                 promises(&fixed, rate, &what);
             }
             let sliding = search(&question, seed, |_| {

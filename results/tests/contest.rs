@@ -1,7 +1,7 @@
 //! A comparison from saved runs: what a run reads as a round, what may be compared, and what is said and drawn of it.
 //!
 //! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test contest` writes them
-//! anew when a change is meant.
+//! again when a change is meant.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -12,8 +12,8 @@ use crawlmark_results::run::report::{Ledger, Report, Verdict};
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
-    Arm, Circumstances, Contest, DesignError, Difference, Disturbance, Metric, Order, OrderSchedule, Overall, Reading,
-    Readings, RoundReport, Side, Verdict as Found, comparable, contest_headline, contest_standing, differences,
+    Arm, Contest, ContestContext, DesignError, Difference, Disturbance, Metric, MetricVerdict, Order, OrderSchedule,
+    Overall, Reading, Readings, RoundReport, Side, comparable, contest_headline, contest_standing, differences,
     judge_rounds, pair_line,
 };
 use crawlmark_results::studies::ladder;
@@ -66,7 +66,7 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
 
 fn contest(rounds: Vec<RoundReport>) -> Contest {
     let side = |name: &str, what: &str| Side { name: name.to_owned(), what: what.to_owned() };
-    let circumstances = Circumstances {
+    let circumstances = ContestContext {
         name: "nightly".to_owned(),
         sides: [side("base", "--target-latency 20ms"), side("candidate", "a | b <c>")],
         differences: vec![Difference {
@@ -127,7 +127,7 @@ fn an_item_that_was_not_found_is_not_good_in_any_rate() {
         let throughput = Readings::taken_from(&report, None).throughput.value().unwrap();
         let size = Size { shards: 1, connections: 1 };
         let scaled = scale::Round::new(&report, (1, size, String::new()), None).items_per_s;
-        let climbed = ladder::Reading::of(&report, None).ok_per_s;
+        let climbed = ladder::RungReadings::of(&report, None).ok_per_s;
         for rate in [throughput, scaled, climbed] {
             assert!((rate - good_per_s).abs() < 1e-9, "{rate}, not {good_per_s}");
         }
@@ -159,6 +159,7 @@ fn rounds_with_status(pairs: usize, base: Option<u16>, candidate: Option<u16>) -
         report.totals.ok_per_s = Some(0.0);
         report.totals.errors_by_kind.clear();
         report.totals.rejected_by_status.clear();
+        report.totals.soft_blocked = 0;
         if status == 404 {
             report.ledger.not_found = items;
         } else {
@@ -180,18 +181,18 @@ fn an_arm_without_a_good_answer_is_named_first_and_has_no_invented_share() {
             Some(404),
             Some(500),
             Overall::Incomparable,
-            "The base had no good answer: 3,200 not found. The candidate had no good answer: 1,600 failed (status 500).",
+            "The base had no good response: 3,200 not found. The candidate had no good response: 1,600 failed (status 500).",
         ),
-        (None, Some(500), Overall::Regression, "The candidate had no good answer: 1,600 failed (status 500)."),
-        (None, Some(404), Overall::Regression, "The candidate had no good answer: 1,600 not found."),
-        (Some(404), None, Overall::Incomparable, "The base had no good answer: 3,200 not found."),
+        (None, Some(500), Overall::Regression, "The candidate had no good response: 1,600 failed (status 500)."),
+        (None, Some(404), Overall::Regression, "The candidate had no good response: 1,600 not found."),
+        (Some(404), None, Overall::Incomparable, "The base had no good response: 3,200 not found."),
     ] {
         let contest = contest(rounds_with_status(16, base, candidate));
         let headline = contest_headline(&contest);
         assert!(headline.starts_with(says), "{headline}");
         assert_eq!((contest.verdict, contest.comparison.verdict), (verdict, verdict), "{headline}");
         let share = contest.comparison.finding(Metric::OkShare).unwrap();
-        assert!(share.evidence.is_none() && share.verdict != Found::Pass, "{share:?}");
+        assert!(share.evidence.is_none() && share.verdict != MetricVerdict::Pass, "{share:?}");
         for (arm, status) in [(Arm::Base, base), (Arm::Candidate, candidate)] {
             let expected = if status.is_some() { 0.0 } else { 1.0 };
             assert!(contest.values(arm, Metric::OkShare).iter().all(|share| (*share - expected).abs() < 1e-9));
@@ -292,8 +293,8 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
     }
     let failing = contest(failing);
     assert_eq!(failing.verdict, Overall::Regression);
-    assert_eq!(failing.comparison.finding(Metric::OkShare).unwrap().verdict, Found::Regression);
-    assert_eq!(failing.comparison.finding(Metric::Throughput).unwrap().verdict, Found::Pass);
+    assert_eq!(failing.comparison.finding(Metric::OkShare).unwrap().verdict, MetricVerdict::Regression);
+    assert_eq!(failing.comparison.finding(Metric::Throughput).unwrap().verdict, MetricVerdict::Pass);
     assert!(failing.doc().terminal(1_000).contains("the candidate is worse: share of ok items -2.0 %"));
     assert!(export::contest_junit(&failing).contains("<failure"));
     // Nobody failed: then it is no metric, and takes no share of the error.
@@ -311,7 +312,7 @@ fn rounds_in_one_order_are_refused_and_a_disturbed_pair_is_not_looked_at() {
     let mut in_one_order = rounds(4, 0.0);
     in_one_order.sort_by_key(|round| (round.pair, round.arm == Arm::Candidate));
     let side = Side { name: String::new(), what: String::new() };
-    let circumstances = || Circumstances {
+    let circumstances = || ContestContext {
         name: String::new(),
         sides: [side.clone(), side.clone()],
         differences: Vec::new(),
@@ -358,7 +359,7 @@ fn two_runs_of_which_one_was_disturbed_are_shown_with_what_to_do() {
     let contest = contest(rounds);
     let shown = contest.doc().terminal(usize::MAX);
     let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in ["throughput undecided 1,000/s 662/s -34 %", "Run both again while nothing else"] {
+    for part in ["throughput undecided 1,000/s 662/s -34 %", "Run both again on an idle machine"] {
         assert!(flat.contains(part), "{shown}");
     }
     let markdown = contest.doc().markdown();

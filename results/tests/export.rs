@@ -1,13 +1,13 @@
 //! The exports, from reports whose every number is known: each as its format has it, and honest about what is not known.
 //!
 //! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test export` writes them
-//! anew when a change is meant. That the formats' own readers understand real exports is tested end to end.
+//! again when a change is meant. That the formats' own readers understand real exports is tested end to end.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::export::{ExportError, Format, export};
-use crawlmark_results::run::report::{GateReport, IntervalRow, Report, ScheduleReport, Verdict};
+use crawlmark_results::run::report::{FailureReport, GateReport, IntervalRow, Report, ScheduleReport, Verdict};
 use crawlmark_results::run::words;
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -256,7 +256,8 @@ fn a_step_summary_says_first_whether_it_may_be_believed() {
     let text = export(&report, Format::StepSummary).unwrap();
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what}: {text}"));
     assert!(["**Finished after", "| good |", "**Validity: valid**", "### Thresholds"].map(at).is_sorted());
-    let [_, gates, rows, course] = &tables(&text)[..] else { panic!("four tables: {text}") };
+    let [_, gates, rows, errors, course] = &tables(&text)[..] else { panic!("five tables: {text}") };
+    assert_eq!(errors[0][0], "error", "{errors:?}");
     assert!(rows.contains(&vec!["target".to_owned(), "http://127.0.0.1:8080/items/{id}".to_owned()]));
     assert_eq!(gates[1][0], report.gates[1].expression, "what did not pass comes first");
     assert!(gates[1][1] == "undecided" && gates[2][1] == "passed", "{gates:?}");
@@ -325,6 +326,12 @@ proptest! {
         report.validity.reasons = vec![words.clone(); usize::try_from(many).unwrap() + 1];
         report.tags = (0..many).map(|n| (format!("{n}{words}"), words.clone())).collect();
         report.totals.attempts_by_status = (0..many).map(|n| (u16::try_from(n).unwrap(), u64::MAX - n)).collect();
+        report.totals.rejected_by_status = report.totals.attempts_by_status.clone();
+        let failure = |(status, _): (&u16, _)| {
+            let failure = FailureReport { first_s: 0.0, last_s: 1.0, status: Some(*status), excerpt: Some(words.clone()), details: Some(words.clone()) };
+            (status.to_string(), failure)
+        };
+        report.failures = report.totals.rejected_by_status.iter().map(failure).collect();
         let like = report.gates[0].clone();
         report.gates = (0..many).map(|_| gate(words.clone(), ok, &like)).collect();
         report.intervals = seconds(&report, many);
@@ -333,7 +340,7 @@ proptest! {
         // Nothing of it is markup: the tables have the columns that they ought to have, and there is no HTML but ours.
         let tables = tables(&text);
         prop_assert!(tables[0].iter().all(|row| row.len() == 3));
-        prop_assert_eq!(tables.len(), if many > 0 { 4 } else { 2 });
+        prop_assert_eq!(tables.len(), if many > 0 { 5 } else { 3 });
         let html: Vec<String> = Parser::new_ext(&text, Options::ENABLE_TABLES)
             .filter_map(|event| match event {
                 Event::Html(html) | Event::InlineHtml(html) => Some(html.to_string()).filter(|html| html != "<br>"),

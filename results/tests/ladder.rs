@@ -1,6 +1,6 @@
 //! A climb from runs: what a run reads as a rung, what limited it, and what is said and drawn of all of them.
 //!
-//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test ladder` writes them anew
+//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test ladder` writes them again
 //! when a change is meant.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -11,7 +11,7 @@ use crawlmark_results::run::report::{BindingReport, BudgetReport, Report, Verdic
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::ladder::{
-    Circumstances, Climbed, Ladder, Limit, LimitedBy, Probe, RUNGS, Reading, ladder_headline, published,
+    ClimbContext, Climbed, Ladder, LimitedBy, Probe, RUNGS, RungLimit, RungReadings, ladder_headline, published,
 };
 
 /// A run as it was saved once, of which a test changes what it is about.
@@ -97,11 +97,11 @@ fn ladder(numbers: &[u8]) -> Ladder {
         started_at: format!("2026-01-01T00:00:{:02}.000Z", rung.number * 5),
         finished_at: format!("2026-01-01T00:00:{:02}.000Z", rung.number * 5 + 4),
         validity: report.validity.verdict,
-        reading: Reading::of(&report, Some(cpu)),
+        reading: RungReadings::of(&report, Some(cpu)),
     });
     let search = [(2_048, 32_010.0), (4_096, 63_800.0), (8_192, 121_000.0), (16_384, 137_500.0)];
     let search = search.map(|(connections, ok_per_s)| Probe { connections, ok_per_s }).to_vec();
-    let circumstances = Circumstances {
+    let circumstances = ClimbContext {
         name: "ladder".to_owned(),
         environment: runs()[0].0.environment.clone(),
         interrupted: false,
@@ -124,7 +124,7 @@ fn a_run_reads_as_its_good_items_and_what_it_cost() {
     let (mut report, cpu) = run((2, 80), 60_000.0, 1_000.0, [0.4, 0.6]);
     report.ledger.failed = 1_000;
     report.ledger.ok = 3_000;
-    let read = Reading::of(&report, Some(cpu));
+    let read = RungReadings::of(&report, Some(cpu));
     assert!((read.ok_per_s - 750.0).abs() < 1e-9, "three of four were good: {}", read.ok_per_s);
     assert!((read.cpu.client_cores.unwrap() - 0.4).abs() < 1e-9);
     assert!((read.cpu.target_cores.unwrap() - 0.6).abs() < 1e-9);
@@ -134,10 +134,10 @@ fn a_run_reads_as_its_good_items_and_what_it_cost() {
     assert_eq!((read.failed, read.ok), (1_000, 3_000));
     // What the machine did not tell is not known, and is not nothing.
     report.shards[1].usage.cpu_share = None;
-    let blind = Reading::of(&report, None);
+    let blind = RungReadings::of(&report, None);
     assert_eq!((blind.cpu.client_cores, blind.cpu.target_cores, blind.cpu.used_cores()), (None, None, None));
     report.plan.run.workload.clear();
-    assert!(Reading::of(&report, None).handshake_us.abs() < f64::EPSILON, "nobody said that there is one");
+    assert!(RungReadings::of(&report, None).handshake_us.abs() < f64::EPSILON, "nobody said that there is one");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn what_limited_each_rung_follows_from_its_run() {
     // The same rung with other figures has another limit: it is not the rung's number that says it.
     let (mut report, cpu) = run((1, 20), 62_900.0, 317.0, [0.02, 0.02]);
     report.totals.throttled = report.totals.attempts / 2;
-    assert_eq!(Limit::of(&Reading::of(&report, Some(cpu))).by, LimitedBy::Refusals);
+    assert_eq!(RungLimit::of(&RungReadings::of(&report, Some(cpu))).by, LimitedBy::Refusals);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_climb_is_told_in_every_form() {
     assert!(narrow.lines().all(|line| line.chars().count() <= 50), "{narrow}");
     assert!(narrow.contains("published 5.83/s") && narrow.contains("measured 6.14/s"), "{narrow}");
     let alone = ladder(&[4]);
-    assert_eq!(ladder_headline(&alone), "Rung 4: 317/s here, 282/s as published.");
+    assert_eq!(ladder_headline(&alone), "Rung 4: measured 317/s, published 282/s.");
     assert!(!alone.notes.iter().any(|note| note.contains("proxy")), "{:?}", alone.notes);
 }
 

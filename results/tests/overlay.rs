@@ -1,6 +1,6 @@
 //! Several results on one page: what is in it, and that it holds for whatever they are.
 //!
-//! The golden file is in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test overlay` writes it anew
+//! The golden file is in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test overlay` writes it again
 //! when a change is meant.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crawlmark_harness::stats::SecondCounts;
-use crawlmark_results::run::overlay::labels;
+use crawlmark_results::run::overlay;
 use crawlmark_results::run::report::{IntervalRow, Report, ScheduleReport, Verdict};
-use crawlmark_results::run::result_dir::{Overlaid, PAGE, overlaid};
+use crawlmark_results::run::result_dir::{self, Overlaid, PAGE};
 use crawlmark_results::show::plot::overlay::MOST_RUNS;
 use crawlmark_results::show::plot::{Ground, Plot, Rasterizer};
 use roxmltree::{Document, Node};
@@ -58,6 +58,11 @@ fn open(mut report: Report) -> Report {
         (row.response_p50_us, row.response_p90_us, row.response_p99_us) = (Some(4e3), Some(6e3), Some(18e3));
     }
     report
+}
+
+/// The page of runs whose directories tell nothing.
+fn overlaid(reports: &[Report]) -> Overlaid {
+    result_dir::overlaid(reports, &[])
 }
 
 fn page(overlaid: &Overlaid) -> &str {
@@ -109,7 +114,7 @@ fn three_runs_say_what_they_said() {
         let texts = document.descendants().filter(|node| node.has_tag_name("text")).map(text).collect::<Vec<_>>();
         let _ = writeln!(out, "# {}: {}\n{}\n{}\n", plot.name, plot.title, plot.caption, texts.join(" | "));
     }
-    for id in ["differences", "validity", "figures"] {
+    for id in ["figures", "differences", "validity"] {
         let _ = writeln!(out, "# {id}\n{}\n", section(page(&overlaid), id));
     }
     insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
@@ -136,14 +141,26 @@ fn as_many_runs_as_there_are_colours_are_told_apart() {
 #[test]
 fn like_is_drawn_beside_like() {
     let caption = |runs: &[Report]| plot(&overlaid(runs), "median").caption.clone();
-    assert!(caption(&[open(run("a", 9)), open(run("b", 9))]).contains("median response time"));
-    assert!(caption(&[run("a", 9), run("b", 9)]).contains("median service time"));
+    assert!(caption(&[open(run("a", 9)), open(run("b", 9))]).contains("p50 response time"));
+    assert!(caption(&[run("a", 9), run("b", 9)]).contains("p50 service time"));
     let mixed = [run("a", 9), open(run("b", 9))];
-    assert!(caption(&mixed).contains("excludes the wait before an open-loop request was sent"));
+    assert!(caption(&mixed).contains("Excludes the wait before an open-loop request is sent"));
     assert!(section(page(&overlaid(&mixed)), "figures").starts_with("Figures | Open and closed loops stand beside"));
     // Of the same plan and machine, nothing differs.
-    let same = section(page(&overlaid(&[run("a", 9), run("b", 11)])), "differences");
-    assert!(same.contains("single runs") && same.contains("Plans, machines (as far as known) and versions"), "{same}");
+    let alike = overlaid(&[run("a", 9), run("b", 11)]);
+    let same = section(page(&alike), "differences");
+    assert!(same.contains("Plans, machines (as far as known) and versions"), "{same}");
+    let at = |what: &str| page(&alike).find(what).unwrap();
+    assert!(at("single runs and gives no verdict") < at("id=\"figures\""));
+    // Each figure has its difference to the first run's, and a lower bound has none.
+    let mut faster = run("b", 9);
+    faster.totals.items_per_s = run("a", 9).totals.items_per_s * 1.25;
+    faster.latency.get_mut("service").unwrap().at_least = vec!["p99_us".to_owned()];
+    let figures = section(page(&overlaid(&[run("a", 9), faster])), "figures");
+    let row =
+        |name: &str| figures.split(&format!(" | {name} | ")).nth(1).unwrap().split(" | ").nth(1).unwrap().to_owned();
+    assert!(row("items/s").ends_with(" (+25.0 %)") && row("service p50").ends_with(" (+0.0 %)"), "{figures}");
+    assert!(row("service p99").starts_with(">= ") && !row("service p99").contains('('), "{figures}");
 }
 
 #[test]
@@ -161,15 +178,21 @@ fn what_is_only_known_to_be_no_less_is_said_to_be_so() {
     let certain = [of("slow", 9e6, &both), of("fast", 2e3, &[])];
     for name in ["tail", "median"] {
         let said = caption(&certain, name);
-        assert!(said.contains("at least 9.00 s, and fast the lowest, 2.00 ms.") && !said.contains("order"), "{said}");
+        assert!(
+            said.contains("highest in slow (at least 9.00 s), lowest in fast (2.00 ms).") && !said.contains("order"),
+            "{said}"
+        );
     }
     assert!(plot(&overlaid(&certain), "figures").svg.contains("&gt;= 9.00 s"));
     let said = caption(&certain, "spectrum");
     assert!(said.contains("; 2 more requests were cut off or never sent"), "{said}");
     let said = caption(&[of("slow", 9e6, &[]), of("fast", 2e3, &both)], "median");
-    assert!(said.contains("at least 2.00 ms; what is at least so much may be more"), "{said}");
+    assert!(said.contains("(at least 2.00 ms); figures that are lower bounds may change the order"), "{said}");
     let said = caption(&[of("a", 2e3, &both), of("b", 2e3, &[])], "median");
-    assert!(said.contains("all that have one had a median service time of at least 2.00 ms."), "{said}");
+    assert!(
+        said.contains("p50 service time over the whole run: at least 2.00 ms in every run that has one."),
+        "{said}"
+    );
 }
 
 #[test]
@@ -179,6 +202,9 @@ fn labels_are_short_and_no_two_are_alike() {
         report.plan.run.connections = connections;
         report
     };
+    let labels = |runs: &[Report]| overlay::labels(runs, &[]);
+    let directories = ["monday", "tuesday"].map(str::to_owned);
+    assert_eq!(overlay::labels(&[run("crawl", 3), run("crawl", 3)], &directories), directories);
     assert_eq!(labels(&[run("a", 3), run("b", 3)]), ["a", "b"]);
     assert_eq!(labels(&[with_connections(8), with_connections(16)]), ["crawl, connections 8", "crawl, connections 16"]);
     assert_eq!(labels(&[run("crawl", 3), run("crawl", 3)]), ["1 crawl", "2 crawl"]);

@@ -1,8 +1,9 @@
 //! Whole runs in virtual time: everything is done once, and the report adds up.
 #![expect(clippy::unwrap_used, reason = "a test whose rehearsal cannot run is over")]
 
-#[path = "rehearsal/outcomes.rs"]
+mod findings;
 mod outcomes;
+mod stalls;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -353,19 +354,20 @@ fn a_figure_says_of_which_requests_it_is_and_the_errors_what_was_cut_off() {
     let all = "1,992 requests (12 of them timed out or were open at the end)";
     for name in ["spectrum", "latency"] {
         let caption = caption(&plots, name).unwrap();
-        assert!(caption.contains(&format!("of {all}")) && !caption.contains("good answers"), "{name}: {caption}");
+        assert!(caption.contains(&format!("of {all}")) && !caption.contains("good responses"), "{name}: {caption}");
     }
     let heat = caption(&plots, "heat").unwrap();
     assert!(heat.contains("of 1,980 responses") && heat.contains("12 requests that timed out or were open"), "{heat}");
     assert!(words::doc(&report, &plots).html(&plots).contains(&format!("of {all}")));
     let errors = plots.iter().find(|plot| plot.name == "errors").unwrap();
-    assert!(errors.caption.contains("; 12 attempts cut off at the end"), "{}", errors.caption);
-    assert!(errors.svg.contains(">cut off at the end</text>"), "a bar of them");
+    assert!(errors.caption.contains("; 12 requests cut off at the end"), "{}", errors.caption);
+    let causes = plots.iter().find(|plot| plot.name == "causes").unwrap();
+    assert!(causes.svg.contains(">cut off at the end</text>"), "a bar of them");
     // Where nothing else went wrong.
     let stuck = |_, sent: Nanos| if sent >= Nanos::default().plus(S) { 3_600 * S } else { MS };
     let plan = run_of(1, 10, 1 << 40);
     let report = run(&plan, &[Incident::Signal { at: 2 * S, number: 2 }], stuck).report(&plan);
-    let says = "No errors, throttling or retries in 10,010 attempts; 10 attempts cut off at the end.";
+    let says = "No errors, throttling or retries in 10,010 requests; 10 requests cut off at the end.";
     assert_eq!(caption(&plot::all(&report), "errors").unwrap(), says);
 }
 
@@ -656,6 +658,45 @@ fn a_shard_that_dies_leaves_its_part_of_the_schedule_and_the_report_says_how_muc
     }
 }
 
+/// A target that takes so long for an item, and counts the items of each shard.
+struct CountingTarget {
+    clock: Clock,
+    shard: u32,
+    takes: Duration,
+    started: Rc<RefCell<[u64; 2]>>,
+}
+
+impl Workload for CountingTarget {
+    async fn perform(&self, _: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        self.started.borrow_mut()[self.shard as usize] += 1;
+        let takes = |_, _| Duration::ZERO;
+        let target = Target { clock: self.clock, shard: self.shard, takes, answer: |_, _| GOOD };
+        tokio::time::sleep(self.takes).await;
+        target.perform(0, flight, clear_to_send).await
+    }
+}
+
+#[test]
+fn a_shard_that_dies_loses_what_it_may_have_started_and_nothing_that_it_would_not_have_reached() {
+    for (at, takes) in [(40, 1), (260, 1), (499, 3), (1_240, 7), (2_001, 400), (2_900, 1)] {
+        let plan = RunPlan { duration: Some(3 * S), ..run_of(2, 20, 1 << 40) };
+        let (at, takes, started) = (at * MS, takes * MS, Rc::<RefCell<[u64; 2]>>::default());
+        let target =
+            |plan: &ShardPlan, clock| CountingTarget { clock, shard: plan.shard, takes, started: Rc::clone(&started) };
+        let rehearsal = rehearse(&plan, &[Incident::Death { at, shard: 1 }], target).unwrap();
+        let report = rehearsal.report(&plan);
+        let [alive, dead] = &report.shards[..] else { panic!("two shards") };
+        assert!(alive.ledger.adds_up() && alive.ledger.lost == 0 && dead.ledger.adds_up());
+        let Ledger { planned, items, not_attempted, lost } = dead.ledger;
+        assert!(planned - not_attempted >= started.borrow()[1], "{at:?}: {not_attempted} were not attempted");
+        let in_a_report = 10 * (250 / u64::try_from(takes.as_millis()).unwrap() + 1);
+        let most = if at < Duration::from_millis(250) { 500_000 } else { 3 * in_a_report + 10 };
+        assert!(items.begun() + lost > 0 && lost <= most, "{at:?}: {lost} of at most {most} are lost");
+        let outcome = words::doc(&report, &[]).terminal(100);
+        assert!(outcome.contains("stopped by -d 3s"), "{outcome}");
+    }
+}
+
 /// One shard of an open loop at so many requests per second, for so long.
 /// A run that conditions may stop.
 struct Stoppable(LiveThresholds);
@@ -817,7 +858,7 @@ fn an_open_loop_is_as_fast_as_its_answers_came() {
     for per_s in [report.totals.items_per_s, report.totals.attempts_per_s, report.shards[0].totals.items_per_s] {
         assert!((per_s - 275.0 / 11.88).abs() < 1e-9, "{per_s}");
     }
-    // What was intended in the warm-up is left out, and so is its time.
+    // What was scheduled in the warm-up is left out, and so is its time.
     let plan = RunPlan { warmup: 4 * S, ..plan };
     let report = run(&plan, &[], |_, _| 1_900 * MS).report(&plan);
     let (warm, all) = (report.warmup.unwrap().items, report.totals.attempts);
@@ -872,7 +913,7 @@ fn a_target_that_is_dead_for_a_third_of_a_run_spoils_it_however_few_attempts_tha
         "{:?}",
         report.validity
     );
-    assert!(report.validity.reasons[0].contains("no good answer for 11 of the 30 seconds"), "{:?}", report.validity);
+    assert!(report.validity.reasons[0].contains("no good response for 11 of the 30 seconds"), "{:?}", report.validity);
 }
 
 #[test]
@@ -883,11 +924,11 @@ fn a_slow_target_that_lives_is_not_dead() {
     let target = |shard: &ShardPlan, clock| Waves { clock, shard: shard.shard, seen: waves.clone() };
     let report = rehearse(&plan, &[], target).unwrap().report(&plan);
     assert!(report.totals.errors_by_kind[&ErrorKind::Reset] >= 6, "{:?}", report.totals);
-    assert!(!report.validity.reasons.iter().any(|reason| reason.contains("no good answer")), "{:?}", report.validity);
+    assert!(!report.validity.reasons.iter().any(|reason| reason.contains("no good response")), "{:?}", report.validity);
     // Nothing came of most seconds, and nothing failed.
     let plan = RunPlan { duration: Some(60 * S), timeout: 40 * S, grace: 60 * S, ..run_of(1, 1, 1 << 40) };
     let report = run(&plan, &[], |_, _| 25 * S).report(&plan);
-    assert!(!report.validity.reasons.iter().any(|reason| reason.contains("no good answer")), "{:?}", report.validity);
+    assert!(!report.validity.reasons.iter().any(|reason| reason.contains("no good response")), "{:?}", report.validity);
 }
 
 /// A target that takes 5 s, and fails the first request of each wave.
@@ -910,7 +951,7 @@ impl Workload for Waves {
     }
 }
 
-/// The seconds whose rows hold other requests than those that were intended in them, in an open loop that sent all.
+/// The seconds whose rows hold other requests than those that were scheduled in them, in an open loop that sent all.
 fn seconds_that_hold_others(rehearsal: &Rehearsal, report: &Report) -> Vec<String> {
     let mut wrong = Vec::new();
     for row in &report.intervals {
@@ -1095,18 +1136,19 @@ fn a_cause_of_failure_has_one_name_wherever_people_read_it() {
     }
     let plan = run_of(2, 4, 1_000);
     let report = rehearse(&plan, &[], |_, clock| Failing(clock)).unwrap().report(&plan);
-    let causes = "200 status 500, 200 status 503, 100 connection refused, 100 closed in the answer";
+    let causes = "200 status 500, 200 status 503, 100 connection refused, 100 closed in the response";
     let said = report.validity.reasons.join("; ");
     assert!(said.contains(&format!("60 % of requests failed ({causes})")), "{said}");
     let plots = crawlmark_results::show::plot::all(&report);
-    let errors = plots.iter().find(|plot| plot.name == "errors").unwrap().svg.clone();
+    let [errors, causes] =
+        ["errors", "causes"].map(|name| plots.iter().find(|plot| plot.name == name).unwrap().svg.clone());
     let by_second = report.intervals.iter().flat_map(|row| row.errors_by_kind.values()).sum::<u64>();
     assert_eq!(by_second, report.totals.errors_by_kind.values().sum::<u64>());
-    assert_eq!(errors.matches(">connection refused</text>").count(), 2, "a line over time, and a bar");
+    assert_eq!(errors.matches(">connection refused</text>").count(), 1, "a line over time");
     let page = words::doc(&report, &plots).html(&plots);
     let summary = crawlmark_results::export::export(&report, crawlmark_results::export::Format::StepSummary).unwrap();
-    for shown in [words::doc(&report, &[]).terminal(usize::MAX), errors, page, format!("{summary:?}")] {
-        for name in ["connection refused", "closed in the answer"] {
+    for shown in [words::doc(&report, &[]).terminal(usize::MAX), errors, causes, page, format!("{summary:?}")] {
+        for name in ["connection refused", "closed in the response"] {
             assert!(shown.contains(name), "{name}: {shown}");
         }
         assert!(!shown.contains("connect_refused:") && !shown.contains("connect refused"), "{shown}");
@@ -1150,7 +1192,7 @@ fn a_target_that_hangs_until_the_end_is_found() {
         report.validity
     );
     let said = report.validity.reasons.join("; ");
-    assert!(said.contains("no answer came in the last 4.5 of 10.0 seconds, and 4 items were cut off"), "{said}");
+    assert!(said.contains("no response came in the last 4.5 of 10.0 seconds, and 4 items were cut off"), "{said}");
     // Answers that always take as long, and a pause that the target asked for, are no silence.
     let slow = run(&plan, &[], |_, _| 4 * S).report(&plan);
     assert!(slow.ledger.aborted > 0 && !slow.validity.reasons.join("; ").contains("no answer"), "{:?}", slow.validity);
@@ -1212,7 +1254,7 @@ fn a_rate_for_each_host_is_named_where_it_limits_the_run() {
 
 #[test]
 fn a_side_of_a_comparison_that_a_quota_held_is_slower_and_two_that_it_held_are_alike() {
-    use crawlmark_results::studies::compare::{Disturbance, Metric, Order, Pair, Readings, Rule, Verdict, judge};
+    use crawlmark_results::studies::compare::{Disturbance, Metric, MetricVerdict, Order, Pair, Readings, Rule, judge};
 
     let mut plan = RunPlan { duration: Some(6 * S), ..run_of(1, 4, 1 << 40) };
     plan.throttling.max_pause = 7_200 * S;
@@ -1227,8 +1269,8 @@ fn a_side_of_a_comparison_that_a_quota_held_is_slower_and_two_that_it_held_are_a
         findings.into_iter().find(|finding| finding.metric == Metric::Throughput).unwrap().verdict
     };
     // The 1 s in which it was served is as fast as ever; the run is not.
-    assert_eq!(verdict(free, held), Verdict::Regression);
-    assert_eq!([verdict(held, held), verdict(held, free)], [Verdict::Pass, Verdict::Pass]);
+    assert_eq!(verdict(free, held), MetricVerdict::Regression);
+    assert_eq!([verdict(held, held), verdict(held, free)], [MetricVerdict::Pass, MetricVerdict::Pass]);
 }
 
 #[test]
@@ -1448,8 +1490,8 @@ fn a_single_throttled_answer_of_a_run_that_was_stopped_in_its_pause_is_in_the_ca
     let caption = caption(&plot::all(&report), "throughput").unwrap();
     assert!(caption.contains("% throttled") && !caption.contains("none throttled"), "{caption}");
     let text = said(&report);
-    let kept = format!("{throttled} answers said how long to wait; the shards together kept 2 such waits and broke 0");
-    let kept = kept.replace("1 answers", "1 answer");
+    let kept = format!("{throttled} responses named a wait; 2 waits respected, 0 violated (counted per shard)");
+    let kept = kept.replace("1 responses", "1 response");
     assert!(text.contains(&kept), "{kept}, not in {text}");
 }
 
@@ -1466,7 +1508,7 @@ fn a_run_that_was_stopped_before_its_first_request_says_that_nothing_was_sent() 
     }
     text = said(&rehearsal.as_it_is(&plan));
     assert!(text.contains("rate        nothing was sent"), "{text}");
-    for other in ["limited by", "CPU per attempt", "0 connections", "not available", "checks"] {
+    for other in ["limited by", "CPU per request", "0 connections", "not available", "checks"] {
         assert!(!text.contains(other), "{other}: {text}");
     }
 }
@@ -1486,7 +1528,7 @@ fn a_suspension_is_the_one_reason_for_a_shard_that_was_paused_by_it() {
     plan.duration = Some(4 * S);
     let mut rehearsal = run(&plan, &[Incident::Block { at: S, lasts: 1_600 * MS }], |_, _| MS);
     let reasons = rehearsal.report(&plan).validity.reasons.join("; ");
-    assert!(reasons.contains("was paused for ") && reasons.contains("starved of CPU"), "{reasons}");
+    assert!(reasons.contains("did not run for ") && reasons.contains("starved of CPU"), "{reasons}");
     rehearsal.record.suspended = 1_590 * MS;
     let reasons = rehearsal.report(&plan).validity.reasons.join("; ");
     assert!(!reasons.contains("starved of CPU") && !reasons.contains("use fewer shards"), "{reasons}");

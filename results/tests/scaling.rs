@@ -1,7 +1,7 @@
 //! How throughput grows, from rounds as they are read from reports to what is said and drawn of them.
 //!
 //! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test scaling` writes them
-//! anew when a change is meant.
+//! again when a change is meant.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -11,7 +11,7 @@ use crawlmark_results::run::report::{BindingReport, Report, Verdict};
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::scale::{
-    Attempts, Ceiling, Circumstances, Held, Round, Scaling, Size, scaling_headline,
+    Attempts, Ceiling, FixedQuantity, Round, ScaleContext, Scaling, Size, scaling_headline,
 };
 
 /// A run as it was saved once, of which a test changes what it is about.
@@ -108,7 +108,7 @@ fn scaling(cores: usize, machine_cpu_share: f64, x: impl Fn(usize, f64) -> f64) 
         validity: Verdict::ClientLimited,
         result: "ceiling".to_owned(),
     };
-    let circumstances = Circumstances {
+    let circumstances = ScaleContext {
         name: "scale".to_owned(),
         interrupted: false,
         target: "the bundled target (--target-latency 50ms; 1 process) | <b>".to_owned(),
@@ -118,7 +118,7 @@ fn scaling(cores: usize, machine_cpu_share: f64, x: impl Fn(usize, f64) -> f64) 
         environment: report.environment,
         target_processes: 1,
     };
-    Scaling::new(rounds, &[Held::ConnectionsPerShard(8)], Some(ceiling), circumstances)
+    Scaling::new(rounds, &[FixedQuantity::ConnectionsPerShard(8)], Some(ceiling), circumstances)
 }
 
 /// Nearly linear, with a little noise that repeats.
@@ -141,8 +141,8 @@ fn count(svg: &str, tag: &str) -> usize {
 fn what_waits_for_answers_scales_and_says_so() {
     let scaling = scaling(2, 0.1, linear);
     let headline = scaling_headline(&scaling);
-    assert!(headline.starts_with("16 shards do 16.00 times what 1 does ("), "{headline}");
-    assert!(headline.contains(": 100 % efficient; CPU per attempt 1.02 times."), "{headline}");
+    assert!(headline.starts_with("16 shards are 16.0x as fast as 1 ("), "{headline}");
+    assert!(headline.contains(": 100 % efficient (100.0 to 100.0 %), at 1.02x the CPU per request."), "{headline}");
     let point = scaling.curves[0].told().unwrap();
     assert!(point.colocated && point.counts(), "CPU was not scarce");
     golden("scaling.txt", &scaling.doc().terminal(120));
@@ -158,16 +158,30 @@ fn what_waits_for_answers_scales_and_says_so() {
 }
 
 #[test]
+fn more_than_linear_growth_is_claimed_only_where_chance_is_excluded() {
+    let of = |noise: f64| {
+        let gain = move |replicate: usize| 1.01 + (replicate as f64 - 3.0) * noise;
+        scaling_headline(&scaling(
+            2,
+            0.1,
+            move |replicate, n| if n > 1.0 { 159.0 * n * gain(replicate) } else { 159.0 },
+        ))
+    };
+    assert!(of(0.01).contains(": no loss of efficiency seen, 101 % (99.0 to 103.0 %), at"), "{}", of(0.01));
+    assert!(of(0.004).contains(": 101 % efficient (100.2 to 101.8 %), at"), "{}", of(0.004));
+}
+
+#[test]
 fn what_fights_for_cpus_is_hollow_and_no_answer() {
     let scaling = scaling(1, 0.9, |_, n| 10_000.0 * n.sqrt().min(1.3));
     let headline = scaling_headline(&scaling);
     assert!(
-        headline.ends_with("But client and target took the CPUs from each other: that is no answer about scaling.")
+        headline.ends_with("Client and target competed for the CPUs, so this does not show how the target scales.")
     );
     let text = scaling.doc().terminal(120);
     assert!(text.contains("no fit: it takes 4 sizes that count, and there are 0"), "{text}");
     assert!(
-        text.contains("colocated, client limited") && text.contains("at 1, 2, 4, 8, 16: shards and 1 process"),
+        text.contains("colocated, client limited") && text.contains("1, 2, 4, 8, 16 shards + 1 target process"),
         "{text}"
     );
     let plot = plot::scaling(&scaling);
@@ -190,10 +204,10 @@ fn a_table_has_as_many_columns_as_there_is_room_for() {
 }
 
 /// Sweep in which every round had these attempts and limits.
-fn answered(mut scaling: Scaling, attempts: Attempts, binding: BindingReport, held: Held) -> Scaling {
+fn answered(mut scaling: Scaling, attempts: Attempts, binding: BindingReport, held: FixedQuantity) -> Scaling {
     for round in &mut scaling.rounds {
         (round.attempts, round.binding) = (attempts, binding);
-        if let Held::Connections(connections) = held {
+        if let FixedQuantity::Connections(connections) = held {
             round.size.connections = connections;
         }
     }
@@ -202,7 +216,7 @@ fn answered(mut scaling: Scaling, attempts: Attempts, binding: BindingReport, he
 
 #[test]
 fn a_limit_that_is_not_the_clients_is_named() {
-    let per_shard = Held::ConnectionsPerShard(8);
+    let per_shard = FixedQuantity::ConnectionsPerShard(8);
     let paused = BindingReport { pause: 0.9, concurrency: 0.1, ..BindingReport::default() };
     let full = BindingReport { concurrency: 1.0, ..BindingReport::default() };
     let answers = |throttled, not_found| Attempts { all: 1_000, throttled, not_found };
@@ -213,20 +227,26 @@ fn a_limit_that_is_not_the_clients_is_named() {
             answers(54, 0),
             paused,
             per_shard,
-            "The target throttled 5.4 % of the attempts at 1, 2, 4, 8 and 16 shards, and pauses took up to 90 % of the time: \
+            "The target throttled 5.4 % of the requests at 1, 2, 4, 8 and 16 shards, and pauses took up to 90 % of the time: \
              this is the scaling of the target's limit, not of the client.",
         ),
         (
             scaling(2, 0.1, flat),
             answers(0, 0),
             full,
-            Held::Connections(8),
+            FixedQuantity::Connections(8),
             "The limit at every count was the number of connections in all: every one was in use. Use more connections \
              (-c; 8 now).",
         ),
         // A crawl that scales has no such limit, and neither has one whose connections grow with the shards.
-        (scaling(2, 0.1, linear), answers(54, 0), full, Held::Connections(8), "16 shards do 16.00 times what 1 does"),
-        (scaling(2, 0.1, flat), answers(0, 0), full, per_shard, "16 shards do 1.00 times what 1 does"),
+        (
+            scaling(2, 0.1, linear),
+            answers(54, 0),
+            full,
+            FixedQuantity::Connections(8),
+            "16 shards are 16.0x as fast as 1 ",
+        ),
+        (scaling(2, 0.1, flat), answers(0, 0), full, per_shard, "16 shards are 1.00x as fast as 1 "),
     ] {
         let scaling = answered(sweep, answers, binding, held);
         let headline = scaling_headline(&scaling);
@@ -238,7 +258,7 @@ fn a_limit_that_is_not_the_clients_is_named() {
     }
     let missing = answered(scaling(2, 0.1, |_, _| 0.0), answers(0, 1_000), full, per_shard);
     let headline = scaling_headline(&missing);
-    assert!(headline.starts_with("No answer: every request was not found (404 or 410)"), "{headline}");
+    assert!(headline.starts_with("No result: every request was not found (404 or 410)"), "{headline}");
     assert!(missing.doc().terminal(1_000).contains("100.0 %"));
     // A part that is small is not none.
     let slow = scaling_headline(&scaling(2, 0.1, |_, n| 100.0 / n.powi(2)));
@@ -261,7 +281,7 @@ fn a_ceiling_that_says_nothing_marks_nothing() {
         [(0.0, Verdict::Valid, "without a good item"), (12_000.0, Verdict::Disturbed, "disturbed")]
     {
         let ceiling = Ceiling { items_per_s, validity, ..sound.ceiling.clone().unwrap() };
-        let held = [Held::ConnectionsPerShard(8)];
+        let held = [FixedQuantity::ConnectionsPerShard(8)];
         let scaling = Scaling::new(sound.rounds.clone(), &held, Some(ceiling), sound.circumstances.clone());
         assert!(scaling.curves[0].points.iter().all(|point| !point.limited_by_this_side), "{why}");
         let text = scaling.doc().terminal(120);
@@ -273,7 +293,7 @@ fn a_ceiling_that_says_nothing_marks_nothing() {
 
 #[test]
 fn the_level_is_that_of_the_least_sure_row() {
-    // The second replicate's round of 8 shards was disturbed: of five pairs there are four.
+    // The second repeat's round of 8 shards was disturbed: of five pairs there are four.
     let text = scaling(2, 0.1, linear).doc().terminal(120);
     assert!(text.contains("at least 87.5 %"), "{text}");
 }
@@ -281,11 +301,11 @@ fn the_level_is_that_of_the_least_sure_row() {
 #[test]
 fn an_interrupted_study_says_how_many_rounds_of_a_size_were_run() {
     let mut scaling = scaling(32, 0.2, |_, n| n * 100.0);
-    assert!(scaling.doc().terminal(200).contains("25 of 3 s, 5 of each size in an order"));
+    assert!(scaling.doc().terminal(200).contains("25 of 3 s, 5 of each size in random order"));
     for (rounds, says) in [
-        (12, "12 of 3 s, 2 to 3 of each size that was run (5 planned) in an order"),
-        (10, "10 of 3 s, 2 of each size that was run (5 planned) in an order"),
-        (3, "3 of 3 s, 1 of each size that was run (5 planned) in an order"),
+        (12, "12 of 3 s, 2 to 3 of each size that was run (5 planned) in random order"),
+        (10, "10 of 3 s, 2 of each size that was run (5 planned) in random order"),
+        (3, "3 of 3 s, 1 of each size that was run (5 planned) in random order"),
     ] {
         scaling.rounds.truncate(rounds);
         let text = scaling.doc().terminal(200);

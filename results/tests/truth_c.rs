@@ -12,9 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use crawlmark_harness::clock::{Nanos, duration_ns};
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{Bounds, Counters, Percentile, Series, ShardStats, Timing};
+use crawlmark_harness::stats::{AnswerBins, Bounds, Counters, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::supervisor::{Interval, ShardTimes};
-use crawlmark_harness::wire::{BindingTimes, Scheduled, decode_stats, encode_timings};
+use crawlmark_harness::wire::{Scheduled, SecondFigures, decode_stats, encode_timings};
+use crawlmark_harness::workload::{Handshake, Opened};
 use crawlmark_results::run::result_dir::ResultDir;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
@@ -60,10 +61,12 @@ fn recorded(ids: impl Iterator<Item = u64>) -> ShardStats {
     let mut stats = ShardStats::new(bounds());
     ids.for_each(|id| {
         stats.record(&sample(id));
-        // The two series that are not of attempts.
+        // The series that are not of attempts.
         stats.look_up_late(id);
         if id.is_multiple_of(1_000) {
-            stats.open_connection(50_000 + id, &Series::ALL);
+            let handshake =
+                Handshake { ns: 90_000 + id, is_resumed: id.is_multiple_of(3_000), version: "TLSv1.3", cipher: "AES" };
+            stats.open_connection(&Opened { connect_ns: 50_000 + id, handshake: Some(handshake) }, &Series::ALL);
         }
     });
     stats
@@ -115,9 +118,11 @@ fn c5_histograms_survive_the_pipe_the_report_and_the_log() {
     let mut log = file.begin(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)).unwrap();
     log.append(&interval(0, &stats));
     log.append(&interval(1, &stats));
+    let written = fs::read_dir(place.path()).unwrap().next().unwrap().unwrap().path().join("latency.hlog");
+    let if_killed_now = fs::read(&written).unwrap();
     log.end().unwrap();
     file.close().unwrap();
-    let written = fs::read_dir(place.path()).unwrap().next().unwrap().unwrap().path().join("latency.hlog");
+    assert!(if_killed_now == fs::read(&written).unwrap(), "a killed run leaves each interval that ended");
     let mut lines: BTreeMap<String, Vec<Histogram<u64>>> = BTreeMap::new();
     for entry in IntervalLogIterator::new(&fs::read(written).unwrap()) {
         if let LogEntry::Interval(line) = entry.unwrap() {
@@ -143,16 +148,12 @@ fn c5_histograms_survive_the_pipe_the_report_and_the_log() {
 
 fn interval(index: u64, stats: &ShardStats) -> Interval {
     Interval {
-        index,
+        figures: SecondFigures { index, ..SecondFigures::default() },
         warmup: Counters::default(),
         merged: stats.clone(),
         scheduled: Scheduled::default(),
+        answers: AnswerBins::default(),
         shards: vec![(3, ShardTimes::of(stats).unwrap())],
-        in_flight: 0,
-        cpu_us: 0,
-        max_sched_lag_ns: 0,
-        binding: BindingTimes::default(),
-        standing: None,
         seconds: Vec::new(),
     }
 }

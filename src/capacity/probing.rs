@@ -8,7 +8,7 @@ use crawlmark_harness::stats::Series;
 use crawlmark_results::run::gates::{Breach, Condition, Objective, Unit};
 use crawlmark_results::run::report::Placement;
 use crawlmark_results::run::result_dir::{RESULT, agree, read_round};
-use crawlmark_results::studies::capacity::search::{Bounds, Kind, ProbeResult};
+use crawlmark_results::studies::capacity::search::{Bounds, ProbeKind, ProbeResult};
 use crawlmark_results::studies::capacity::{
     Connections, Pace, ProbePlan, ProbeReport, Question, Wanted, fingerprint, times_s,
 };
@@ -155,7 +155,7 @@ impl Probing {
     /// Refuses what `run` would refuse of a probe, and rates that there are too few items for; learns where its target is.
     fn check(&mut self, has_max_rate: bool) -> Result<(), Error> {
         let Bounds { least, greatest, .. } = self.question.bounds;
-        let words = self.words((1, least, Kind::Full));
+        let words = self.words((1, least, ProbeKind::Full));
         let (plan, placement) = run::check(understood("a probe", &words)?)?;
         for condition in &self.objectives {
             let objective = Objective { condition: *condition, breach: Breach::Fails };
@@ -164,7 +164,7 @@ impl Probing {
         self.placement = placement;
         self.per_host = plan.per_host.connections.map(|each| each.saturating_mul(plan.per_host.hosts));
         let items = plan.ids.len();
-        let takes = self.takes(greatest, Kind::Full).as_secs_f64();
+        let takes = self.takes(greatest, ProbeKind::Full).as_secs_f64();
         let bearable = Pace::within(items as f64 / takes);
         if bearable.is_some_and(|bearable| bearable >= greatest) {
             return Ok(());
@@ -179,7 +179,7 @@ impl Probing {
     }
 
     /// Return the arguments of a probe: the user's flags, and its own.
-    pub(super) fn words(&self, (number, pace, kind): (usize, Pace, Kind)) -> Vec<String> {
+    pub(super) fn words(&self, (number, pace, kind): (usize, Pace, ProbeKind)) -> Vec<String> {
         let (warmup, measured) = self.times(pace, kind);
         let ms = |time: Duration| format!("{}ms", time.as_millis());
         let seed = u64::from(self.seed) + number as u64 - 1;
@@ -248,9 +248,9 @@ impl Probing {
         agree(probe, &again).map_err(|why| failed(format!("{why} by {}. {REMEDY}", file.display())))
     }
 
-    /// Checks that a saved plan is that of a probe. Only the port of a target that is started for each probe is drawn anew, and a limit
+    /// Checks that a saved plan is that of a probe. Only the port of a target that is started for each probe is drawn again, and a limit
     /// on descriptors may have left fewer connections.
-    fn check_plan(&self, probe: (usize, Pace, Kind), saved: &RunPlan) -> Result<(), String> {
+    fn check_plan(&self, probe: (usize, Pace, ProbeKind), saved: &RunPlan) -> Result<(), String> {
         let checked = understood("a probe", &self.words(probe)).and_then(run::check);
         let (mut plan, _) = checked.map_err(|error| error.to_string())?;
         if self.starts_its_target {
@@ -261,18 +261,18 @@ impl Probing {
     }
 
     /// Warm-up and measured time.
-    fn times(&self, pace: Pace, kind: Kind) -> (Duration, Duration) {
+    fn times(&self, pace: Pace, kind: ProbeKind) -> (Duration, Duration) {
         match kind {
-            Kind::Full => {
+            ProbeKind::Full => {
                 let (warmup, measured) = times_s(pace.per_s(), &self.question);
                 (Duration::from_secs_f64(warmup), Duration::from_secs_f64(measured))
             }
-            Kind::Scout => (self.warmup.min(SCOUT_WARMUP), SCOUT),
+            ProbeKind::Scout => (self.warmup.min(SCOUT_WARMUP), SCOUT),
         }
     }
 
     /// About how long a probe takes.
-    pub(super) fn takes(&self, pace: Pace, kind: Kind) -> Duration {
+    pub(super) fn takes(&self, pace: Pace, kind: ProbeKind) -> Duration {
         let (warmup, measured) = self.times(pace, kind);
         warmup + measured
     }
@@ -309,9 +309,11 @@ impl Probing {
 /// bounds them: times are those of good responses, and a target that refuses half of the requests has the best of them.
 fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
     let slo = args.slo_p99.map(|most| Condition::p99_at_most(Series::ResponseOk, most));
-    let typed: Vec<Condition> = args.fail_if.iter().copied().chain(slo).chain(args.max_error_rate).collect();
+    let typed: Vec<Condition> = args.threshold.iter().copied().chain(slo).chain(args.max_error_rate).collect();
     if let Some(windowed) = typed.iter().find(|objective| objective.window.is_some()) {
-        return Err(Error::Usage(format!("--fail-if {windowed}: a probe is judged as a whole; leave the window out")));
+        return Err(Error::Usage(format!(
+            "--threshold {windowed}: a probe is judged as a whole; leave the window out"
+        )));
     }
     let parsed = OBJECTIVES.iter().map(|text| text.parse().map_err(|error| Error::Usage(format!("{text}: {error:?}"))));
     let defaults: Vec<Condition> = parsed.collect::<Result<_, _>>()?;
@@ -364,7 +366,7 @@ mod tests {
         let probing = probing(&["--slo-p99", "100ms", "--", "-s", "1", "--target-limit", "50/s"]).unwrap();
         assert_eq!(probing.question.objectives.len(), 3, "refusals and errors are bounded, too");
         let pace = Pace::nearest(2_000.0);
-        let run = understood("a probe", &probing.words((3, pace, Kind::Full))).unwrap();
+        let run = understood("a probe", &probing.words((3, pace, ProbeKind::Full))).unwrap();
         assert_eq!(run.rate.map(|rate| rate.to_string()), Some("2000/s".to_owned()));
         assert_eq!((run.duration, run.warmup), (Some(Duration::from_secs(5)), Some(Duration::from_secs(1))));
         assert_eq!((run.throttling.retries, run.seed, run.connections), (0, 3, 200));
@@ -378,11 +380,11 @@ mod tests {
         for (line, why) in [
             (&["--", "--rate", "5"][..], "--rate is what is searched for"),
             (&["--", "-c", "5", "--retries", "2"], "--retries is 0"),
-            (&["--", "--fail-if", "errors < 1"], "--fail-if is for single runs"),
-            (&["--fail-if", "service_p99[1s] < 5ms"], "leave the window out"),
+            (&["--", "--threshold", "errors < 1"], "--threshold is for single runs"),
+            (&["--threshold", "service_p99[1s] < 5ms"], "leave the window out"),
             (
-                &["--fail-if", "budget_utilisation < 0.9"],
-                "--fail-if budget_utilisation < 0.9: the run has no rate budget",
+                &["--threshold", "budget_utilisation < 0.9"],
+                "--threshold budget_utilisation < 90%: the run has no rate budget",
             ),
             (&["--arrivals", "asap"], "closed loop"),
             (&["--from", "10", "--max-rate", "5"], "--from 10/s is above --max-rate 5/s"),

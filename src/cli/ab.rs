@@ -10,17 +10,19 @@ use super::{OutputArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A round is `crawlmark run` in a process of its own, with the flags after --, those
-of its side after them, and 2 s unless -d, -n or --ids says otherwise. A pair is a
-round of either side, one right after the other, in an order drawn at random. The
-comparison ends after 16, 28 or 44 pairs, as soon as it knows.
+of its side after them, for 2 s unless -d, -n or --ids is given. A pair is a round
+of each side, one right after the other, in random order. The comparison ends
+after 16, 28 or 44 pairs, as soon as it is certainly a pass or a regression; after
+44 pairs without either it is inconclusive.
 
-Exit codes: 0 pass: no metric is worse by 4 % · 3 regression: one is worse, with confidence,
-              and by 2 % at least (99th percentile: 5 %, part that is ok: 1 %)
-            5 inconclusive, or nothing to compare · 129 / 130 / 143 ended by a
-              signal; what was measured until then is saved
+Exit codes: 0 pass: no metric is worse by 4 %
+            3 regression: a metric is worse, with confidence, and by at least 2 %
+              (99th percentile: 5 %, share of ok items: 1 %)
+            5 inconclusive, or nothing to compare
+            129 / 130 / 143 ended by a signal; what was measured is saved
 
 Examples:
-  Can 21 ms be told from 20 ms? Two bundled targets:
+  Is 21 ms a regression against 20 ms? Two bundled targets:
     crawlmark ab --base '--target-latency 20ms' --cand '--target-latency 21ms' \\
         -- -c 8
   Two targets that run already:
@@ -66,9 +68,9 @@ pub struct AbArgs {
     pub cand: String,
     /// Shell command that serves the base, started for each of its rounds
     ///
-    /// It listens on the loopback port that {port} stands for, in the command and in the URL ($PORT for programs that read
-    /// that). The round begins when it accepts connections, and its CPU time is one of the things compared. It is saved without
-    /// what sounds like a secret; other secrets belong in the environment.
+    /// It must listen on the loopback port {port}, which is replaced in the command and in the URL, and is $PORT in the
+    /// environment. The round begins when it accepts connections, and its CPU time is compared, too. Values that look like
+    /// secrets are redacted in the saved command; pass other secrets in the environment.
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub base_target: Option<String>,
     /// Shell command that serves the candidate; see --base-target

@@ -12,44 +12,44 @@ use super::{OutputArgs, parse_error_rate, parse_limit_time, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A probe is an open-loop `crawlmark run` at one rate, in a process of its own, with the
-flags after --, without retries and without a pause when it is told to wait (that comes
-between the probes). Rates rise from --from by factors of two until one fails, are
-halved to --precision, and both ends are probed until they are settled: no rate
-is more than twice one that passed, and a probe of which half is refused is stopped.
+flags after --, without retries and without throttle pauses (those come between the
+probes). Rates are doubled from --from until one fails, then halved to --precision, and
+both ends are probed until they are settled. No rate is more than twice one that
+passed, and a probe of which half is refused is stopped.
 
-Exit codes: 0 found · 3 even the least rate fails
+Exit codes: 0 found · 3 even the lowest rate fails
             5 not found: a longer probe may fail at a lower rate (unconfirmed), all
               rates up to --max-rate pass, this client cannot send more, the
-              target is unsteady, or time was over
+              target is unsteady, or --budget was used up
             129 / 130 / 143 ended by a signal; continue with --resume
 
 Examples:
   The rate that a target with a limit of 4,000 a second sustains:
     crawlmark capacity -- --target-limit 4000/s:burst=100
-  Half of the answers within 20 ms and 99 % within 100 ms, as independent users come:
+  Half of the responses within 20 ms and 99 % within 100 ms, for independent users:
     crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --arrivals poisson \\
-        --fail-if 'response_p50 < 20ms' --slo-p99 100ms --max-error-rate 0.1%
+        --threshold 'response_p50 < 20ms' --slo-p99 100ms --max-error-rate 0.1%
   A service elsewhere, which may be asked for 500 a second and no more:
     crawlmark capacity 'http://staging.example.com/items/{id}' --max-rate 500/s
-  A limit that counts by the minute takes probes that are longer than one:
+  A limit per minute needs probes longer than a minute:
     crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --warmup 60s \\
         --probe 120s --budget 2h
-  Go on where it was interrupted:
+  Resume an interrupted search:
     crawlmark capacity --resume results/runs/2026-11-22T10-00-00Z-capacity \\
         -- --target-limit 4000/s";
 
-const FAIL_IF: &str = "\
+const THRESHOLD: &str = "\
 Fail rates unless this holds, as in 'error_rate < 1%'; may be repeated
 
 Written as for `run` (see `crawlmark run --help`), without a window. Shares
-of attempts are judged after the warm-up, and of the later half of a probe as
-well. Unless objectives are named, by this, --slo-p99 or --max-error-rate:
-response_p99 < 500ms; and, unless they are named themselves, error_rate < 1%
-and throttled_rate < 1% in any case. What is always wanted: 99 % of the
-requests went, on time; response times did not grow throughout the probe, and
-as many requests had an answer in its later half as were scheduled (seen in
-four whole seconds after the warm-up and more). Not-found answers (404, 410)
-are neither errors nor accepted, unless --expect accepts them.";
+of requests are judged after the warm-up, and in the later half of a probe as
+well. Defaults: response_p99 < 500ms if no objective is given by this,
+--slo-p99 or --max-error-rate; error_rate < 1% and throttled_rate < 1% unless
+given. Always required: 99 % of the requests sent, and on time (late by at most
+10 % of the tightest time objective); response times that do not grow throughout
+the probe, and as many responses in its later half as requests scheduled (seen
+with at least four whole seconds after the warm-up). Not-found responses
+(404, 410) are neither errors nor accepted, unless --expect accepts them.";
 
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]
@@ -60,8 +60,8 @@ pub struct CapacityArgs {
     pub url: Option<String>,
 
     /// Fail rates unless this holds, as in `error_rate < 1%`; may be repeated
-    #[arg(long, value_name = "EXPR", long_help = FAIL_IF, help_heading = "Objectives")]
-    pub fail_if: Vec<Condition>,
+    #[arg(long, alias = "fail-if", value_name = "EXPR", long_help = THRESHOLD, help_heading = "Objectives")]
+    pub threshold: Vec<Condition>,
     /// Fail a rate if p99 of the response time exceeds TIME
     #[arg(long, value_name = "TIME", value_parser = parse_limit_time, help_heading = "Objectives")]
     pub slo_p99: Option<Duration>,
@@ -93,12 +93,12 @@ pub struct CapacityArgs {
     /// It also uses up the burst that a limit allows.
     #[arg(short = 'w', long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub warmup: Duration,
-    /// Pause after each probe of a target of yours
+    /// Pause after each probe of your own target
     ///
-    /// Three times as long after a probe that failed, and as long as the target asks for.
+    /// Three times as long after a probe that failed, and at least as long as the target asks for.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub rest: Duration,
-    /// Begin no probe after this time
+    /// Start no probe after this time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration, help_heading = "Search")]
     pub budget: Duration,
     /// Seed of the first probe; each further probe uses the next one

@@ -9,11 +9,11 @@ use super::FormArgs;
 pub(super) const EXAMPLES: &str = "\
 Two directories of results, whose runs took turns (base, candidate, candidate,
 base, ...), get a verdict; so does the directory of an `ab`. Two single results
-get a table of what they measured: one run of each proves nothing, whatever it
-shows. Runs that did not take turns are refused.
+get a table of their figures and no verdict: single runs prove nothing. Runs that
+did not take turns are refused.
 
 Exit codes: 0 pass · 3 regression · 5 inconclusive, single results, or too few for a history
-            2 the results are of different things, or were not run in pairs
+            2 the results have different plans, or were not run in pairs
 
 Examples:
   Two runs beside each other:
@@ -36,9 +36,9 @@ pub struct CompareArgs {
     pub candidate: Option<PathBuf>,
     /// Find changes over time among the results in DIR (advice only)
     ///
-    /// Only results with the plan, machine and name of the latest one count. A change is shown from 2 % on, when chance parts
-    /// a history as well in no more than 1 of 100 cases, and with five results on either side.
-    /// The exit code is 0 whatever is found, and 5 with fewer than ten results.
+    /// Only results with the plan, machine and name of the latest one count. A change is shown if it is at least 2 %,
+    /// significant at 1 %, and has five results on each side.
+    /// The exit code is 0 with or without a change, and 5 with fewer than ten results.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["base", "candidate", "out", "markdown"])]
     pub history: Option<PathBuf>,
     /// Save the comparison, with its plot, to this directory

@@ -16,25 +16,25 @@ pub struct CutArgs {
     /// Find the seconds in which the run was steady
     #[arg(long, conflicts_with_all = ["from", "to"])]
     pub steady: bool,
-    /// Only of these shards: 0-3, or 0,2,5-7
+    /// Include only these shards: 0-3, or 0,2,5-7
     #[arg(long, value_name = "NUMBERS")]
     pub shards: Option<Shards>,
-    /// Only the times of these answers
+    /// Include only the times of these responses
     #[arg(long, value_name = "KIND")]
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<OutcomeFilter>,
     /// Print the part as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Kinds of answers.
+/// Kinds of responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Outcome {
-    /// Good and not-found answers.
+pub enum OutcomeFilter {
+    /// Good and not-found responses.
     Ok,
-    /// Throttled ones.
+    /// Throttled responses.
     Throttled,
-    /// Rejected, challenged and failed ones.
+    /// Rejected, challenged and failed requests.
     Error,
     /// Each kind by itself.
     All,
@@ -50,10 +50,10 @@ impl CutArgs {
             span: if steady { Span::Steady } else { Span::Seconds { from, to } },
             shards,
             outcomes: match outcome {
-                None | Some(Outcome::All) => Outcomes::All,
-                Some(Outcome::Ok) => Outcomes::Ok,
-                Some(Outcome::Throttled) => Outcomes::Throttled,
-                Some(Outcome::Error) => Outcomes::Error,
+                None | Some(OutcomeFilter::All) => Outcomes::All,
+                Some(OutcomeFilter::Ok) => Outcomes::Ok,
+                Some(OutcomeFilter::Throttled) => Outcomes::Throttled,
+                Some(OutcomeFilter::Error) => Outcomes::Error,
             },
         })
     }

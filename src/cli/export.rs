@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crawlmark_results::export::{Format, UnknownFormat};
 
 pub(super) const EXPORT: &str = "\
-Export the result too: csv, junit, openmetrics, ...; may be repeated
+Export the result as csv, junit, openmetrics, ...; may be repeated
 
 FORMAT or FORMAT=FILE. Formats:
 
@@ -25,13 +25,14 @@ FORMAT or FORMAT=FILE. Formats:
   k6-summary    what k6 hands to handleSummary (k6-summary.json)
 
 Without FILE it goes into the result's directory under the name in
-brackets; FILE is replaced as a whole, and - is standard output, which then
-has nothing else. `report` then writes nothing else.
+brackets; FILE is overwritten, and - is standard output, where nothing else
+is then printed. `run` saves its result as well; `report` writes only the
+exports.
 
-What is not known is left out, and whether the measurement is valid is said
-wherever the format has a place for it. A run that is incomplete or was
-stopped early is no point of a history of benchmarks: for
-github-benchmark-* and bencher it is refused.";
+Unknown figures are left out, and the verdict is included wherever the
+format has a place for it. A run that is incomplete, target_limited or
+nothing_measured, or that was stopped early, is no data point for a history
+of benchmarks: github-benchmark-* and bencher refuse it.";
 
 /// An export that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use super::{OutputArgs, whole};
 pub(super) const EXAMPLES: &str = "\
 Rungs (published: one crawl of IDs over the Internet, by its author's figures):
   1  one after another, a new connection for each request          5.83/s
-  2  20 processes that do the same, each request from the next
-     source address                                                 44.8/s
+  2  20 processes like that, each request from the next source
+     address                                                        44.8/s
   3  one process, 20 requests in flight, a new connection each       184/s
   4  one process, 20 kept connections                                282/s
   5  one process, 80 kept connections                              1,280/s
@@ -26,7 +26,8 @@ Each is `crawlmark run` in processes of its own against the bundled target's
 `article` profile: 60 ms in the median, 100 ms more for a new connection, and
 20 requests a second from each address. So every connection has an address of
 its own, as the author's had, out of the 65,534 of 127.64.0.0/16. It never
-leaves this machine, and takes no URL: nobody else's service is for this.
+leaves this machine, and takes no URL: never aim this at a service that you do
+not own.
 
 Exit codes: 0 climbed · 1 a rung could not run · 2 usage
             129 / 130 / 143 ended by a signal; the rungs until then are saved
@@ -36,10 +37,10 @@ Examples:
     crawlmark ladder
   Where the steps come from: waiting, keeping connections, CPU:
     crawlmark ladder --rungs 1,4,7
-  What would a target at 20 ms with a handshake of 40 ms make of it?
+  The same climb at a target of 20 ms with a handshake of 40 ms:
     crawlmark ladder -- --target-latency lognormal:20ms,0.3 \\
         --target-handshake 40ms
-  For a page:
+  As Markdown:
     crawlmark ladder --markdown --out climb";
 
 /// Arguments of `ladder`.
@@ -83,12 +84,12 @@ impl FromStr for RungNumber {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.trim().parse().ok().filter(|number| RUNGS.iter().any(|rung| rung.number == *number));
-        let refused = || format!("`{text}` is no rung: write 1 to {}, with commas between", RUNGS.len());
+        let refused = || format!("`{text}` is no rung: write 1 to {}, comma-separated", RUNGS.len());
         number.map(Self).ok_or_else(refused)
     }
 }
 
-/// Less is over before the first answers, and more is no demonstration.
+/// Read the duration of a rung: less ends before the first responses, and more is no demonstration.
 fn parse_rung_time(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     let is_fit = (Duration::from_millis(500)..=Duration::from_mins(1)).contains(&time);

@@ -19,7 +19,7 @@ const FLAGS: [(&str, &str); 18] = [
     ("--output", "--out"),
     ("--parallel", "--connections"),
     ("--silent", "--quiet"),
-    ("--thresholds", "--fail-if"),
+    ("--thresholds", "--threshold"),
     ("--threads", "--shards"),
     ("--time", "--duration"),
     ("--user-agent", "--header"),

@@ -73,6 +73,14 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "disable_keepalive",
             "max_requests_per_connection",
             "local_ips",
+            "connect_to",
+            "cacert",
+            "insecure",
+            "cert",
+            "key",
+            "tls_resume",
+            "tls_min",
+            "tls_max",
             "expect",
             "name",
             "tags",
@@ -82,6 +90,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "target_latency",
             "target_latency_per_in_flight",
             "target_handshake",
+            "target_tls",
             "target_work",
             "target_stall",
             "target_limits",
@@ -92,7 +101,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
     (Record::Withheld, InRounds::Allowed, &[HEADERS, "body"]),
     (Record::FromPlan, InRounds::Allowed, &["shards", TARGET_PROCESSES]),
     (Record::Never, InRounds::Refused, &["out", "json", "quiet", "exports", "png", "output_format"]),
-    (Record::AsTyped, InRounds::Refused, &["fail_if", "stop_if", "slo_p99", "max_error_rate", "strict"]),
+    (Record::AsTyped, InRounds::Refused, &["threshold", "stop_if", "slo_p99", "max_error_rate", "strict"]),
     (Record::Never, InRounds::Allowed, &["latency", "no_progress"]),
 ];
 
@@ -138,7 +147,7 @@ fn on_line<'a>(command: &'a Command, matches: &'a ArgMatches) -> impl Iterator<I
 }
 
 /// True if this program may have recorded this command line: `run` understands it, and all of its flags are recorded. One that somebody
-/// else wrote may do harm to whoever repeats it.
+/// else wrote may harm people who repeat it.
 pub(crate) fn is_recorded(command: &CommandLine) -> bool {
     let CommandLine { arguments, withheld } = command;
     let Ok(matches) = Cli::matches(arguments) else { return false };
@@ -267,7 +276,7 @@ mod tests {
             |words: &[&str]| refused_in_rounds(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         assert_eq!(refused(&["-c", "2", "--name", "x"]), None);
         assert_eq!(refused(&["-c", "2", "--export", "csv=x"]).as_deref(), Some("--export"));
-        assert_eq!(refused(&["--fail-if", "rate > 5"]).as_deref(), Some("--fail-if"));
+        assert_eq!(refused(&["--fail-if", "rate > 5"]).as_deref(), Some("--threshold"));
         assert_eq!(refused(&["--strict"]).as_deref(), Some("--strict"));
         assert_eq!(refused(&["--strict", "--no-such-flag"]), None, "refused when it is parsed");
     }
@@ -283,11 +292,11 @@ mod tests {
                 "-n",
                 "7",
                 "--no-pin",
-                "--fail-if",
+                "--threshold",
                 "rate > 5",
                 "--fail-if=valid == true"
             ]),
-            "crawlmark run http://h/ --requests 7 --rate 5k --no-pin --fail-if rate > 5 --fail-if valid == true"
+            "crawlmark run http://h/ --requests 7 --rate 5k --no-pin --threshold rate > 5 --threshold valid == true"
         );
         assert_eq!(text(&["run", "--adaptive", "--name=-x"]), "crawlmark run --adaptive=aimd --name=-x");
         assert_eq!(text(&["run", "-s", "2", "--out", "x", "--json", "--name", "y"]), "crawlmark run --name y");

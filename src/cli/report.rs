@@ -14,13 +14,13 @@ Examples:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl
   The same elsewhere:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --out public
-  A table of its seconds for a spreadsheet, and its metrics for Prometheus, beside it:
+  A table of its seconds for a spreadsheet, and its metrics for Prometheus:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv \\
         --export openmetrics
-  The summary of a step, for GitHub:
+  The step summary, for GitHub Actions:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
         --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
-  A part of one, measured again from its log of times, as text or, with --json, as JSON; with --out, saved as well:
+  Part of a result, measured again from its log of times (--json prints JSON, --out saves it):
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s \\
         --to 70s --shards 0-3 --outcome ok
   The steady part, and how it was found:
@@ -31,6 +31,9 @@ Examples:
   With each plot as PNG, too, light or dark:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png=dark";
+
+/// Help of `--png`.
+pub(super) const PNG: &str = "Save each plot as PNG, too, light or dark [default: light]";
 
 /// Background of PNG plots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,16 +61,16 @@ pub struct ReportArgs {
     pub results: Vec<PathBuf>,
     /// Write to DIR [default: the result's own directory]
     ///
-    /// Several results: results/runs/TIME-overlay unless given. A part of a result is only written when this is given.
+    /// Several results: results/runs/TIME-overlay unless given. A part of a result is saved only with this flag.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Write only this export: csv, junit, openmetrics, ...; may be repeated
+    /// Export the result as csv, junit, openmetrics, ...; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, conflicts_with_all = ["png", "CutArgs"])]
     pub exports: Vec<Export>,
-    /// Save each plot as PNG, too, on a light ground unless it is --png=dark
-    #[arg(long, value_enum, value_name = "light|dark", num_args = 0..=1, require_equals = true, default_missing_value = "light", conflicts_with = "CutArgs")]
+    /// PNG copies of the plots.
+    #[arg(long, help = PNG, value_enum, value_name = "light|dark", num_args = 0..=1, require_equals = true, default_missing_value = "light", conflicts_with = "CutArgs")]
     pub png: Option<Ground>,
-    /// Print nothing but errors
+    /// Print only errors
     #[arg(long)]
     pub quiet: bool,
     /// A part of one result.

@@ -1,4 +1,4 @@
-//! Arguments of `run`.
+//! Arguments of `run`. Rates, ID ranges and durations are parsed by the harness (`units/`).
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,11 +12,12 @@ use crawlmark_mock_server as target;
 use crawlmark_results::run::gates::Condition;
 
 use super::export::EXPORT;
+use super::report::PNG;
 use super::{
-    Auto, Export, Ground, PerHostArgs, ThrottlingArgs, parse_error_rate, parse_limit_time, parse_method, parse_name,
-    parse_tag, whole,
+    Auto, Export, Ground, PerHostArgs, ThrottlingArgs, TlsArgs, parse_error_rate, parse_limit_time, parse_method,
+    parse_name, parse_tag, whole,
 };
-use crate::crawl::{Expect, LocalIps};
+use crate::crawl::{ConnectTo, Expect, LocalIps};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -38,10 +39,10 @@ Examples:
         --rate 100
   For CI: exit with 3 unless this holds, and stop early if most requests fail:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
-        --fail-if 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%'
+        --threshold 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%'
   The same, with its figures where GitHub and a dashboard of benchmarks read them:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
-        --fail-if 'service_p99 < 250ms' \\
+        --threshold 'service_p99 < 250ms' \\
         --export github-benchmark-smaller=smaller.json --export step-summary=- \\
         >> \"$GITHUB_STEP_SUMMARY\"
   A new connection for every request:
@@ -49,6 +50,11 @@ Examples:
   The same, each from another address:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' -c 20 --disable-keepalive \\
         --local-ips 127.1.0.0/16
+  A TLS service with a private authority, at another address than its name's:
+    crawlmark run 'https://api.example.com/items/{id}' --cacert authority.pem \\
+        --connect-to api.example.com:443:127.0.0.1:8443 --rate 100
+  The cost of TLS, against the bundled target:
+    crawlmark run --target-tls
   One number for a script:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' -n 10k --json \\
         | jq .latency.service.p99_us";
@@ -63,29 +69,30 @@ given, each line is requested once.
 
 A host is a name with a port. Each has its own connections, its own throttle
 pauses, and its own --per-host-rate and --per-host-connections; while one has to
-wait, requests to others go first. A host that cannot be reached is named before
-the run, and its items fail; when none can be reached, the run is refused.";
+wait, requests to others go first (in an open loop the order stays). A host that
+cannot be reached is named before the run, and its items fail; when none can be
+reached, the run is refused.";
 
 const ARRIVALS: &str = "\
 Schedule requests: asap (closed loop), constant or poisson (open loop)
 
-  asap       Closed loop: the next request is intended when a connection
-             is free and the budget allows it. A slow target slows this
+  asap       Closed loop: the next request is sent when a connection is
+             free and the budget allows it. A slow target slows this
              client down, too, so what its users would have waited is not
              seen: times are service times, not corrected for coordinated
              omission.
-  constant   Open loop: request number i is intended i/RATE after the
-             start, however the target does. Response times count from
-             there, so a wait is seen whoever caused it, and the report
-             says who did.
-  poisson    The same at random instants, as many independent users come;
+  constant   Open loop: request number i is scheduled i/RATE after the
+             start, however slow the target is. Response times count from
+             there, so every wait is included, and the report names its
+             cause.
+  poisson    The same at random instants, like many independent users;
              drawn from --seed, the same for any number of shards.
 
-In an open loop --rate is when requests are intended: none is skipped, and
-what is late goes at once. While the target throttles, the schedule
-is delayed, and the report says by how much. --connections
-bounds the requests in flight: give it what RATE times the longest answer
-needs, or the wait for a connection is what you measure.
+In an open loop --rate is the schedule of requests: none is skipped, and
+late ones are sent at once. While the target throttles, the schedule is
+delayed, and the report says by how much. --connections limits requests
+in flight. Set it to at least RATE x the longest response time; otherwise
+you measure the wait for a connection.
 
   crawlmark run http://127.0.0.1:8080/items --rate 2000 -d 30s \\
       --arrivals constant -c 1000 --warmup 5s";
@@ -97,20 +104,20 @@ Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
           microseconds late. Requests that come due within 50 µs of each
           other go together, none of them early.
   coarse  The same within 1 ms of each other: about half a millisecond late
-          at high rates, as clients are that wake once in a millisecond, and
-          at 10,000 requests a second for less than half of the CPU.
+          at high rates, like other clients; at 10,000 requests a second it
+          needs less than half of the CPU of sleep.
   spin    It stays awake for the last millisecond and looks at the clock
           again and again: a few microseconds late. At a thousand
           requests a second per shard or more it uses a whole core for
           each, so there may be no more shards than cores, and the target
           needs its own.
 
-How late each request went is sched_lag in the result, whichever it is.";
+The send delay of each request is sched_lag in the result.";
 
 const EXPECT: &str = "\
-Accept only these answers: json, status:200-299, ...; may be repeated
+Accept only these: json, status:200-299, ...; may be repeated
 
-When repeated, all must match. Without it any whole body with a
+When repeated, all must match. Without it any complete body with a
 status from 200 to 299 is good, and without a URL the bundled target's
 items are expected.
 
@@ -121,11 +128,11 @@ items are expected.
   regex:\"id\":\\d+     a body of up to 16 MiB in which this is found
   len:1-1000         bytes of the body; len:115 for exactly as many,
                      len:1- for any but none
-  items:SEED         the very body that `serve --seed SEED` has for the
-                     ID
-  whole              any whole body
+  items:SEED         exactly the body that `serve --seed SEED` sends for
+                     the ID
+  whole              any complete body
 
-A challenge page is never good, nor is a throttled answer
+A challenge page is never good, nor is a throttled response
 (429, and other limits). Redirects are not followed.";
 
 const LOCAL_IPS: &str = "\
@@ -135,10 +142,10 @@ Connect from these local addresses: addresses, ranges or prefixes
   127.0.1.1-127.0.1.250     from the first to the last
   127.1.0.0/16, fd00::/80   the hosts of a prefix
 
-Connection number k of the run, over all shards, goes from address k, in
-turn, and keeps it when it is opened again. With --disable-keepalive or
---max-requests-per-connection each new connection goes from the next one.
-A target that limits by address so sees as many clients.
+Connection number k of the run, over all shards, uses address k, in turn,
+and keeps it when it is opened again. With --disable-keepalive or
+--max-requests-per-connection each new connection uses the next one.
+A target that limits by address then sees as many clients.
 
 All of 127.0.0.0/8 works on Linux as it is, to targets on this machine.
 Other addresses have to be this machine's (ip addr add), or routed to it
@@ -148,7 +155,7 @@ refused before the run, and never replaced by another.
   crawlmark run --target-profile article -c 80 \\
       --local-ips 127.1.0.0/16";
 
-const FAIL_IF: &str = "\
+const THRESHOLD: &str = "\
 Fail unless this holds, as in 'service_p99 < 250ms'; may be repeated
 
 The exit code is then 3. As in k6's thresholds, the expression states what
@@ -157,7 +164,7 @@ is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
   times      SERIES_STAT, with a unit (us, ms, s, m, h): service_p99,
              response_p(99.9) (open loop only), item_max, ttfb_mean, ...
              Series: service, response (and each with _throttled and
-             _error), ttfb, item, connect, sched_lag, budget_wait,
+             _error), ttfb, item, connect, tls, sched_lag, budget_wait,
              pool_wait, loop_lag. Stats: p50, p95, p999, ... min mean max
   per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
   shares     throttled_rate, error_rate (neither good nor not found nor
@@ -179,7 +186,7 @@ code is 5 unless another threshold failed.";
 const STOP_IF: &str = "\
 Stop unless this holds, as in 'error_rate[10s] < 5%'; may be repeated
 
-Written as --fail-if, and evaluated every second; without a window, over
+Written as --threshold, and evaluated every second; without a window, over
 everything since the warm-up. The run stops as after Ctrl-C, with a
 partial report that names the threshold, and exit code 3. A window that is not
 full or has too few samples is not judged: 100 attempts for shares and
@@ -219,30 +226,30 @@ pub struct RunArgs {
     #[arg(conflicts_with = "urls")]
     pub url: Option<String>,
     /// Crawl the URLs in FILE, one per line, or - for standard input
-    #[arg(long, value_name = "FILE", long_help = URLS, help_heading = "What")]
+    #[arg(long, value_name = "FILE", long_help = URLS, help_heading = "Requests")]
     pub urls: Option<PathBuf>,
     /// Crawl these IDs: A..B without B, A..=B with it
     ///
-    /// Without this, -n and -d: 0..100m, for ten seconds.
-    #[arg(long, value_name = "A..B", help_heading = "What")]
+    /// Default: 0..100m (100 million), for 10 s unless -n or -d is given.
+    #[arg(long, value_name = "A..B", help_heading = "Requests")]
     pub ids: Option<IdRange>,
-    /// Stop after N items
-    #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "What")]
+    /// Stop after N items (retries not counted)
+    #[arg(short = 'n', long, visible_alias = "items", value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Requests")]
     pub requests: Option<u64>,
     /// Stop starting items after TIME
-    #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration, help_heading = "What")]
+    #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration, help_heading = "Requests")]
     pub duration: Option<Duration>,
     /// HTTP method [default: GET, or POST with a body]
-    #[arg(short = 'm', long, value_parser = parse_method, help_heading = "What")]
+    #[arg(short = 'm', long, value_parser = parse_method, help_heading = "Requests")]
     pub method: Option<String>,
     /// Add a request header, `name: value`; may be repeated
-    #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "What")]
+    #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "Requests")]
     pub headers: Vec<String>,
     /// Send this body: a text, or @FILE for a file; @@ begins a text with @
-    #[arg(long, default_value = "", hide_default_value = true, help_heading = "What")]
+    #[arg(long, default_value = "", hide_default_value = true, help_heading = "Requests")]
     pub body: String,
     /// Seed of all random draws
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "What")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Requests")]
     pub seed: u64,
 
     /// Number of crawl processes, or auto for one per core
@@ -250,7 +257,7 @@ pub struct RunArgs {
     pub shards: Auto<u32>,
     /// Total connections, with one request at a time on each
     ///
-    /// With several hosts, up to twice as many more may be kept at rest.
+    /// With several hosts, up to twice as many more may be kept idle.
     #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Load")]
     pub connections: u32,
     /// Maximum total rate, over all shards: N, N/s, N/min or N/h
@@ -287,17 +294,17 @@ pub struct RunArgs {
     #[command(flatten)]
     pub per_host: PerHostArgs,
 
-    /// Time limit per attempt, once it has a connection
+    /// Time limit per request, once it has a connection
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Network")]
     pub timeout: Duration,
-    /// Time limit for opening a connection
+    /// Time limit for opening a connection, TLS handshake included
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, help_heading = "Network")]
     pub connect_timeout: Duration,
     /// Open a new connection for every request
     ///
-    /// Requests say `connection: close`, as those of clients without connection reuse. What opening took is in `connect`, and the request waits for it: in an open
-    /// loop it is a part of `pool_wait`, and so of the response time. A closed connection may hold its local port back for a
-    /// minute; the verdict says when that limits the run.
+    /// Requests say `connection: close`, as those of clients without connection reuse. The time to open is in `connect`, and
+    /// the request waits for it: in an open loop it is a part of `pool_wait`, and so of the response time. The local port of a
+    /// closed connection may be unusable for a minute (`TIME_WAIT`); the verdict says when that limits the run.
     #[arg(long, conflicts_with = "max_requests_per_connection", help_heading = "Network")]
     pub disable_keepalive: bool,
     /// Replace a connection after N requests; 1 is --disable-keepalive
@@ -306,9 +313,19 @@ pub struct RunArgs {
     /// Connect from these local addresses: addresses, ranges or prefixes
     #[arg(long, value_name = "LIST", long_help = LOCAL_IPS, help_heading = "Network")]
     pub local_ips: Option<LocalIps>,
+    /// Connect to another address than the URL's; may be repeated
+    ///
+    /// HOST and PORT are those of the URL; leave either empty to match any. Requests and TLS still name the URL's host.
+    /// Example: --connect-to www.example.com:443:127.0.0.1:8443
+    #[arg(long, value_name = "HOST:PORT:ADDRESS:PORT", help_heading = "Network")]
+    pub connect_to: Vec<ConnectTo>,
 
-    /// Accept only these answers: json, status:200-299, ...; may be repeated
-    #[arg(long, value_name = "EXPECT", long_help = EXPECT, help_heading = "Answers")]
+    /// TLS
+    #[command(flatten)]
+    pub tls: TlsArgs,
+
+    /// Accept only these: json, status:200-299, ...; may be repeated
+    #[arg(long, value_name = "EXPECT", long_help = EXPECT, help_heading = "Responses")]
     pub expect: Vec<Expect>,
 
     /// Save the result to DIR [default: results/runs/TIME-NAME]
@@ -320,9 +337,10 @@ pub struct RunArgs {
     /// Save a label with the result; may be repeated
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag, help_heading = "Results")]
     pub tags: Vec<(String, String)>,
-    /// Save each plot as PNG, too, light or dark [default: light]
+    /// PNG copies of the plots.
     #[arg(
         long,
+        help = PNG,
         value_enum,
         value_name = "light|dark",
         num_args = 0..=1,
@@ -342,7 +360,7 @@ pub struct RunArgs {
     /// Add the full latency distribution to the summary
     #[arg(long, help_heading = "Results")]
     pub latency: bool,
-    /// Export the result too: csv, junit, openmetrics, ...; may be repeated
+    /// Export the result as csv, junit, openmetrics, ...; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, help_heading = "Results")]
     pub exports: Vec<Export>,
     /// Print only errors (and the JSON, with --json)
@@ -355,19 +373,19 @@ pub struct RunArgs {
     pub no_progress: bool,
 
     /// Fail unless this holds, as in `service_p99 < 250ms`; may be repeated
-    #[arg(long, value_name = "EXPR", long_help = FAIL_IF, help_heading = "Thresholds")]
-    pub fail_if: Vec<Condition>,
+    #[arg(long, alias = "fail-if", value_name = "EXPR", long_help = THRESHOLD, help_heading = "Thresholds")]
+    pub threshold: Vec<Condition>,
     /// Stop unless this holds, as in `error_rate[10s] < 5%`; may be repeated
     #[arg(long, value_name = "EXPR", long_help = STOP_IF, help_heading = "Thresholds")]
     pub stop_if: Vec<Condition>,
     /// Fail if p99 exceeds TIME
     ///
-    /// Short for --fail-if `service_p99 <= TIME`, in an open loop `response_p99 <= TIME`.
+    /// Short for --threshold `service_p99 <= TIME`, in an open loop `response_p99 <= TIME`.
     #[arg(long, value_name = "TIME", value_parser = parse_limit_time, help_heading = "Thresholds")]
     pub slo_p99: Option<Duration>,
     /// Fail if the error rate exceeds SHARE, as in 1% or 0.01
     ///
-    /// Short for --fail-if `error_rate <= SHARE`: attempts that were neither good, nor not found, nor throttled.
+    /// Short for --threshold `error_rate <= SHARE`: attempts that were neither good, nor not found, nor throttled.
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Thresholds")]
     pub max_error_rate: Option<Condition>,
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does
@@ -375,12 +393,12 @@ pub struct RunArgs {
     pub k6_exit_codes: bool,
     /// Fail with exit code 4 unless the measurement is valid
     ///
-    /// Everything is measured, saved and shown as without it. The verdict is in the report, with a reason for each finding:
-    /// `errors` (closed loop: 1 % of requests failed, and fewer than half), `target_limited` (half of the requests failed, 1 %
-    /// in an open loop; most were refused; or a host could not be reached), `client_limited` (a shard had no CPU, port or
+    /// Nothing else changes. The verdict is in the report, with a reason for each finding:
+    /// `errors` (closed loop: 1 % of requests failed, or 10 % were cut off, and fewer than half), `target_limited` (half of the
+    /// requests failed or were cut off, 1 % in an open loop; most were refused; or a host could not be reached), `client_limited` (a shard had no CPU, port or
     /// descriptor left, or did not get to run), `concurrency_limited` and `budget_limited` (an open loop waited for connections,
-    /// or for other limits), `disturbed` (the CPU or the network changed under the run), `incomplete` (fails without --strict,
-    /// too).
+    /// or for other limits), `disturbed` (the CPU or the network changed under the run), `nothing_measured` (all requests were
+    /// in the warm-up), `incomplete` (fails without --strict, too).
     #[arg(long, help_heading = "Thresholds")]
     pub strict: bool,
     /// End a shard that is silent for TIME; the run is then incomplete
@@ -396,7 +414,7 @@ pub struct RunArgs {
         help_heading = "Bundled target, without a URL"
     )]
     pub target_processes: Auto<NonZeroUsize>,
-    /// Profile of the bundled target [default: answer at once, no limits]
+    /// Profile of the bundled target [default: respond at once, no limits]
     ///
     /// For example lab; `crawlmark serve --help` lists them. The default is called null.
     #[arg(
@@ -408,18 +426,21 @@ pub struct RunArgs {
         help_heading = "Bundled target, without a URL"
     )]
     pub target_profile: target::Profile,
-    /// Hold each answer this long, as in 20ms: see `crawlmark serve --help`
+    /// Hold each response this long, as in 20ms: see `crawlmark serve --help`
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency: Option<target::Latency>,
     /// Hold longer by TIME for every other request in flight, as in 50us
     #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency_per_in_flight: Option<target::PerInFlight>,
-    /// Hold the first answer of each connection longer by TIME
+    /// Hold the first response of each connection longer by TIME
     ///
     /// This simulates what a handshake costs over a network.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_handshake: Option<target::Handshake>,
-    /// CPU cost per answer, in rounds of arithmetic of about 1 ns each
+    /// Make the bundled target speak TLS; the client trusts it
+    #[arg(long, conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
+    pub target_tls: bool,
+    /// CPU cost per response, in rounds of arithmetic of about 1 ns each
     #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_work: Option<target::Work>,
     /// Stall for the last LENGTH of every EVERY, as in 10s,1s

@@ -9,17 +9,19 @@ use crawlmark_harness::units::parse_duration;
 use super::{OutputArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
-Each round is `crawlmark run` in a process of its own, at one size. A replicate is
-a round of each size in an order drawn at random; ratios are formed within it. The
-bundled target gets half of the CPUs unless --target-processes says otherwise.
+Each round is `crawlmark run` in a process of its own, at one size. A repeat is one
+round of each size, in random order; ratios are formed within a repeat. The bundled
+target gets half of the CPUs unless --target-processes says otherwise.
 
-Exit codes: 0 done · 5 no size has a round that counts beside one of the smallest
+Exit codes: 0 done
+            5 nothing to compare: no size has a valid round together with the
+              smallest size
             129 / 130 / 143 ended by a signal; what was measured is saved
 
 Examples:
   1, 2, 4 ... shards, as many as there are CPUs, with 32 connections each:
     crawlmark scale 'http://10.0.0.5:8080/items/{id}'
-  Does it scale beyond the CPUs where answers take 50 ms and CPU is no limit?
+  Does it scale beyond the CPUs when responses take 50 ms and CPU is no limit?
     crawlmark scale --latency-bound
   The same load on more and more shards, each size ten times:
     crawlmark scale --shards 1,2,4,8 --connections 256 \\
@@ -49,9 +51,9 @@ pub struct ScaleArgs {
     /// The load grows with the number of shards.
     #[arg(long, value_name = "N", conflicts_with = "connections", value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections_per_shard: Option<u32>,
-    /// Hold every answer, so that CPU is not the limit [default: 50ms]
+    /// Hold every response, so that CPU is not the limit [default: 50ms]
     ///
-    /// The bundled target holds the answers. Sizes are 1 to 16 shards unless given.
+    /// The bundled target holds the responses. Sizes are 1 to 16 shards unless given.
     #[arg(
         long,
         value_name = "TIME",
@@ -64,7 +66,7 @@ pub struct ScaleArgs {
     )]
     pub latency_bound: Option<Duration>,
 
-    /// Rounds of each size, 1 to 1000
+    /// Repeats (rounds of each size), 1 to 1000
     ///
     /// With fewer than 5, the confidence of intervals is below 90 %.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u64>(1..=1_000), help_heading = "Rounds")]

@@ -9,20 +9,21 @@ use super::OutputArgs;
 
 pub(super) const EXAMPLES: &str = "\
 Rows (--quick leaves R8 out unless it is named):
-  R1  some items take 500 ms, the others 20 ms: as many answers are slow as
-      should be, and the percentiles are theirs
-  R2  service time less the hold that the target tells, answer by answer
-  R3  open loop through a stall: everybody's wait is in the percentiles
-  R4  the same in a closed loop, which hides it
-  R5  of what the timetable of R3 held, what was reported and what arrived
+  R1  some items take 500 ms, the others 20 ms: checks the number of slow
+      responses and the percentiles
+  R2  service time minus the hold that the target reports, per response
+  R3  open loop through a stall: the percentiles include every wait
+  R4  the same in a closed loop, which hides the waits
+  R5  requests scheduled in R3: reported, and counted by the target
   R6  two shards do twice the work of one
-  R7  a shard is stopped for 500 ms: the report notices and calls it ours
+  R7  a shard is stopped for 500 ms: the report blames the client
   R8  21 ms against 20 ms in pairs of runs: the ratio, and the verdict
 
-A row has up to three attempts, of which one has to be within its tolerances.
-An attempt counts only when its runs were valid; a row that the machine
-disturbed too often is neither passed nor failed. A row fails when two
-attempts count and none will do, or when one shows what no noise can.
+A row has up to three attempts and passes if one of them is within its
+tolerances. An attempt counts only if its runs were valid, so a busy machine
+cannot fail a row: one that was disturbed each time is neither passed nor
+failed. A row fails if two counted attempts miss, or if one shows something
+noise cannot cause.
 
 Exit codes: 0 every row passed · 3 a row failed
             5 none failed, and some could not be judged
@@ -41,10 +42,10 @@ Examples:
 pub struct SelftestArgs {
     /// Run the short form: at most 40 s in all, and no R8
     ///
-    /// Rows have fewer seconds, and the same tolerances.
+    /// Rows are shorter, with the same tolerances.
     #[arg(long, visible_alias = "short")]
     pub quick: bool,
-    /// Only these rows: R1 to R8, with commas between
+    /// Measure only these rows, R1 to R8, comma-separated
     #[arg(long, value_name = "ROW,..", value_delimiter = ',')]
     pub rows: Vec<Row>,
 
@@ -53,12 +54,12 @@ pub struct SelftestArgs {
     pub keep: OutputArgs,
 }
 
-/// A row of the definition of truth that is measured in real time.
+/// Row of the selftest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Row {
     /// Two holds, told apart by ID.
     R1,
-    /// Service time less the hold.
+    /// Service time minus the hold.
     R2,
     /// Open loop through a stall.
     R3,
@@ -105,7 +106,7 @@ impl FromStr for Row {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|row| row.name().eq_ignore_ascii_case(text.trim()));
-        named.ok_or_else(|| format!("`{text}` is no row: write R1 to R8, with commas between"))
+        named.ok_or_else(|| format!("`{text}` is no row: write R1 to R8, comma-separated"))
     }
 }
 

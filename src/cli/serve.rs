@@ -14,37 +14,36 @@ use super::{Auto, whole};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  As fast as it goes, one process per core:
+  As fast as possible, one process per core:
     crawlmark serve --listen 127.0.0.1:8080
   A service with a tail and a limit:
     crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s:burst=50
-  A service with a cache, a queue and a pause for breath:
+  A service with a cache, a queue and regular stalls:
     crawlmark serve --latency bimodal:300us,15ms,0.1 \\
         --latency-per-in-flight 20us --stall 10s,200ms
   A service far away, to which a new connection costs three round trips of 30 ms:
     crawlmark serve --latency 45ms --handshake 90ms
   A service that fails now and then:
     crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s
-  The stubs that WireMock serves elsewhere, with requests kept for verification:
+  Your WireMock stubs, with requests kept for verification:
     crawlmark serve --stubs ./wiremock --journal
-  Over TLS, with HTTP/2 for whoever asks for it:
+  Over TLS, with HTTP/2 for clients that ask for it:
     crawlmark serve --listen 127.0.0.1:8443 --tls --tls-cert authority.pem
     curl --cacert authority.pem https://127.0.0.1:8443/items/1
-  A rotating gateway in front of a service that limits by address; each session goes out from an address of its own:
+  A rotating gateway in front of a service that limits by address, with one source address per session:
     crawlmark serve --listen 127.0.0.1:8080 --limit 10/s
     CRAWLMARK_PROXY_AUTH=user:pass crawlmark serve --listen 127.0.0.1:3128 --proxy
     curl -x http://user-session-a:pass@127.0.0.1:3128 \\
         http://127.0.0.1:8080/items/1
-  What it was asked:
+  Requests that it counted:
     curl -s http://127.0.0.1:8080/__admin/ledger";
 
 // Not a comment of its argument: `[:OPTION]` would be a link there.
 const LIMITS: &str = "\
 Limit requests, as in 1000/s:burst=50; may be repeated
 
-Above a limit clients get 429 and Retry-After. All
-processes share one count. A request must be let through by every
-limit, and one that is turned away takes from none.
+Above a limit clients get 429 and Retry-After. All processes share one
+count. A request must pass every limit; one that is refused uses up none.
 
   [ALGORITHM:]RATE[:OPTION]...  with RATE as N/s, N/min, N/h or N/90s
 
@@ -55,52 +54,52 @@ limit, and one that is turned away takes from none.
   fixed:100/min                 a count per window from the start
   sliding:100/min               the same, and the share of the last
                                 window that still counts
-  leaky:10/s:burst=20:delay=5   20 in excess wait in a queue, but for
-                                5 of them; :nodelay: none waits
+  leaky:10/s:burst=20:delay=5   a queue of 20, of which 5 do not wait;
+                                :nodelay: none waits
   concurrency:8                 requests at the same time
   connections:16:over=reset     connections at the same time; above it
                                 close, reset or 503
 
-  key=address                   whose are counted together; everyone,
+  key=address                   requests counted together: everyone,
                                 /64 (IPv6), /24,/48 (IPv4, IPv6),
                                 header=NAME, session (x-session, or
                                 the proxy user's USER-session-LABEL);
                                 +path counts each path apart
   status=429                    or 503, or 403
   retry=seconds                 Retry-After as seconds, date or none
-  headers=x-ratelimit           what is left, on every answer; or
+  headers=x-ratelimit           remaining quota, on every response; or
                                 x-ratelimit-delta, ietf, draft-07,
                                 draft-03, several with + between
   body=problem                  refusals as application/problem+json
-  name=NAME                     its name in headers and books";
+  name=NAME                     its name in headers and the ledger";
 
 // Not a comment of its argument: `[:STATUS]` would be a link there.
 const FAULTS: &str = "\
 Inject faults, as in error:0.01:503; a list, or repeated
 
 One draw per item and attempt decides, from the seed: faults exclude
-each other, and their shares sum to 1 at most. A held answer is held
+each other, and their shares sum to at most 1. A held response is held
 before its fault. The ledger counts each under its name, with _ for -.
 
   error:SHARE[:STATUS]       a server error, 500 unless given
   drop:SHARE                 the connection is closed without a byte
   reset:SHARE                the connection is reset
-  malformed-chunk:SHARE      a good head, what is no chunk, and the end
-  garbage:SHARE              what is no HTTP, and the end
-  truncated:SHARE            half of the body promised, and the end
-  short-length:SHARE         all of the body, under half its length
-  long-length:SHARE          all of the body, under twice its length,
-                             and then nothing
+  malformed-chunk:SHARE      valid headers, an invalid chunk, then close
+  garbage:SHARE              bytes that are not HTTP, then close
+  truncated:SHARE            half of the announced body, then close
+  short-length:SHARE         the body, announced as half its length
+  long-length:SHARE          the body, announced as twice its length,
+                             then nothing
   silence:SHARE              nothing until the client leaves
   drip:SHARE[:TIME]          the body in ten pieces over 1s, or this
                              time
-  close:SHARE                a good answer, and the end
+  close:SHARE                a good response, then close
   redirect:SHARE             302 to the same item below /moved
   challenge:SHARE[:STATUS]   an HTML challenge page with 403, or this
                              status: 200, 403 or 429
-  huge-headers:SHARE[:SIZE]  a good answer with a header of 64k, or
+  huge-headers:SHARE[:SIZE]  a good response with a header of 64k, or
                              this size
-  huge-body:SHARE[:SIZE]     a good answer filled up to 8m, or this
+  huge-body:SHARE[:SIZE]     a good response padded to 8m, or this
                              size";
 
 /// Arguments of `serve`.
@@ -116,9 +115,9 @@ pub struct ServeArgs {
     /// Seed of bodies, delays and faults
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
-    /// Kind of target [default: null, which answers at once, without limits]
+    /// Profile of a kind of target [default: null: no delay, no limits]
     ///
-    /// Other options replace that part of it.
+    /// Other options replace that part of the profile.
     ///
     ///   null         everything at once, nothing limited
     ///   datacenter   median 85ms, 200 requests in flight (a pool)
@@ -138,18 +137,18 @@ pub struct ServeArgs {
         help_heading = "Behaviour"
     )]
     pub profile: target::Profile,
-    /// Hold answers: none, 20ms, or one of the models listed with --help
+    /// Hold responses: none, 20ms, or one of the models listed with --help
     ///
-    /// Each is a pure function of seed, ID and attempt. A held answer
-    /// carries x-mock-hold-us (intended) and x-mock-held-us (actual).
+    /// Each hold depends on seed, ID and attempt only. A held response
+    /// carries x-mock-hold-us (planned) and x-mock-held-us (actual).
     ///
     ///   none                       at once
-    ///   20ms, fixed:20ms           every answer equally long
+    ///   20ms, fixed:20ms           every response equally long
     ///   uniform:LOW,HIGH           evenly spread, both ends included
     ///   lognormal:MEDIAN,SIGMA     or with ,MAX: ten medians unless given
     ///   pareto:MIN,ALPHA           or with ,MAX: 1000 minimums unless given
     ///   bimodal:A,B,SHARE          B for a share of the items, else A
-    ///   drift:A,B,IDS              from A to B over so many IDs, then again
+    ///   drift:A,B,IDS              from A to B over IDS items, then again
     ///   quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s
     ///                              measured, straight lines in between
     #[arg(long, value_name = "MODEL", verbatim_doc_comment, help_heading = "Behaviour")]
@@ -159,11 +158,10 @@ pub struct ServeArgs {
     /// Requests in flight are counted over all processes.
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
     pub latency_per_in_flight: Option<target::PerInFlight>,
-    /// Hold the first answer of each connection longer by TIME, as in 100ms
+    /// Hold the first response of each connection longer by TIME, as in 100ms
     ///
-    /// This simulates what a handshake costs over a network.
-    /// TCP's handshake takes a round trip, that of TLS one or two more, and loopback has none of it. The client sees it in
-    /// the time of the first answer, and not in the time to connect. Refusals are held as well.
+    /// This simulates the cost of a handshake over a network: a round trip for TCP, one or two more for TLS. The client sees
+    /// it in the time of the first response, not in the time to connect. Refusals are held as well.
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
     pub handshake: Option<target::Handshake>,
     /// CPU cost per item, in rounds of arithmetic of about 1 ns each
@@ -178,10 +176,10 @@ pub struct ServeArgs {
     /// Inject faults, as in error:0.01:503; a list, or repeated
     #[arg(long = "fault", value_name = "KIND:SHARE[:PARAMETER]", long_help = FAULTS, help_heading = "Behaviour")]
     pub faults: Vec<target::Faults>,
-    /// Answer from the WireMock mapping files in DIR/mappings
+    /// Respond from the WireMock mapping files in DIR/mappings
     ///
-    /// Bodies are in DIR/__files. A request that matches no stub gets 404. Stubs, scenarios, settings and the journal can be changed while it serves, by WireMock's own routes below
-    /// /__admin. Latency, limits and faults apply to the answers of stubs, too.
+    /// Bodies are in DIR/__files. A request that matches no stub gets 404. Stubs, scenarios, settings and the journal can be
+    /// changed while it serves, by WireMock's own routes below /__admin. Latency, limits and faults apply to stubs, too.
     #[arg(long, value_name = "DIR", help_heading = "Stubs")]
     pub stubs: Option<PathBuf>,
     /// Skip stubs that use unsupported features, with a warning each
@@ -198,9 +196,9 @@ pub struct ServeArgs {
     /// With auto, ALPN or the first bytes of a connection decide.
     #[arg(long, value_name = "1.1|2|auto", default_value = "auto", help_heading = "Protocols")]
     pub http: target::Http,
-    /// Serve TLS, with a certificate made at the start
+    /// Serve TLS, with a certificate generated at the start
     ///
-    /// It is for localhost, its addresses, and the address listened on.
+    /// It names localhost, its addresses, and the address of --listen.
     #[arg(long, help_heading = "Protocols")]
     pub tls: bool,
     /// Write the certificate for clients to FILE, as PEM (overwrites)
@@ -209,8 +207,9 @@ pub struct ServeArgs {
 
     /// Also act as a forward proxy: absolute-form requests and CONNECT
     ///
-    /// It goes to loopback addresses only, and asks no name server. The user
-    /// name may carry a session label: NAME-session-LABEL.
+    /// It connects to loopback addresses only, and with --proxy-allow-private
+    /// to private networks. It resolves no names. The user name may carry a
+    /// session label: NAME-session-LABEL.
     #[arg(long, help_heading = "Forward proxy", verbatim_doc_comment)]
     pub proxy: bool,
     /// Require these proxy credentials; implies --proxy
@@ -228,10 +227,10 @@ pub struct ServeArgs {
     /// chooses.
     #[arg(long, value_name = "PREFIX,..", default_value = "127.1.0.0/16", help_heading = "Forward proxy")]
     pub proxy_exits: target::Exits,
-    /// Go to private networks as well (RFC 1918, RFC 4193)
+    /// Connect to private networks as well (RFC 1918, RFC 4193)
     #[arg(long, help_heading = "Forward proxy")]
     pub proxy_allow_private: bool,
-    /// Answer 504 when a destination takes longer to begin its answer
+    /// Send 504 when a destination takes longer to begin its response
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration, help_heading = "Forward proxy")]
     pub proxy_timeout: Duration,
 }

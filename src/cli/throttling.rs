@@ -10,12 +10,13 @@ use super::whole;
 
 /// Throttling options as typed.
 #[derive(Debug, Clone, Copy, Args)]
-#[command(next_help_heading = "Politeness")]
+#[command(next_help_heading = "Throttling and retries")]
 pub struct ThrottlingArgs {
     /// React to throttling: honor, count or ignore
     ///
-    /// Throttling is 429, 403 or 503 with Retry-After, or an empty quota. honor: all shards wait as long as the target asks, then the item is retried. count: the answer is counted and its item
-    /// abandoned. ignore: the item is retried after a backoff.
+    /// Throttling is 429, 403 or 503 with Retry-After, or an empty quota. honor: all shards wait as long as the target asks,
+    /// then the item is retried. count: the response is counted and its item abandoned. ignore: the item is retried after a
+    /// backoff.
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
     pub on_throttle: OnThrottle,
     /// Longest single throttle pause that a target may cause
@@ -23,11 +24,15 @@ pub struct ThrottlingArgs {
     pub max_pause: Duration,
     /// Adapt the load to the target: aimd or gradient [default: aimd]
     ///
-    /// Requests in flight rise while all goes well and fall on throttling (aimd), or follow how much slower answers become
-    /// (gradient); a pace is learnt from throttling. --connections is the maximum.
+    /// Requests in flight fall on throttling, timeouts and connections that do not open. They rise
+    /// while requests succeed (aimd), or as far as the slowdown of responses allows (gradient). The
+    /// sustained rate is learnt from throttling. --connections is the maximum.
     #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
     pub adaptive: Option<AdaptiveKind>,
-    /// Retries per item, 0 to 4, after throttling, 5xx and broken connections
+    /// Retries per item, 0 to 4, after throttling and passing failures
+    ///
+    /// Passing failures are 408, 425, 500, 502, 503, 504, timeouts and broken connections. Methods
+    /// that are not idempotent (POST, PATCH) are retried only if the target did nothing.
     #[arg(long, value_name = "N", default_value_t = MAX_RETRIES, value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
     pub retries: u32,
     /// Retry budget in percent of first attempts, plus a reserve of 100
@@ -40,7 +45,7 @@ pub struct ThrottlingArgs {
 
 /// Limits for each host, as typed.
 #[derive(Debug, Clone, Copy, Args)]
-#[command(next_help_heading = "Politeness")]
+#[command(next_help_heading = "Throttling and retries")]
 pub struct PerHostArgs {
     /// Maximum requests in flight per host, over all shards
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
@@ -78,7 +83,7 @@ impl ThrottlingArgs {
 fn parse_percent(text: &str) -> Result<u32, String> {
     let digits = text.strip_suffix('%').unwrap_or(text);
     let percent = digits.parse().ok().filter(|percent| *percent <= 100);
-    percent.ok_or_else(|| format!("`{text}` is no part of a hundred: write 0% to 100%, whole"))
+    percent.ok_or_else(|| format!("`{text}` is not a whole percentage: write 0% to 100%"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! Opening of a crawl's connections: over TCP, or, where a test wants the whole of a crawl in virtual time, in memory.
+//! Opening of a crawl's connections: over TCP, with TLS for https:// hosts; in memory for tests in virtual time.
 //!
-//! Named by the crawl's type, so the hot path does not know that there is a choice. It must not know what the bytes mean.
+//! The crawl is generic over [`Dial`], so the hot path has no branch for it. Handshakes are timed here; `Flight` passes them to the
+//! engine, which counts them. It must not know what the bytes mean.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -8,15 +9,26 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::workload::{Flight, Handshake};
 use nix::errno::Errno;
 use nix::sys::socket::{SockaddrStorage, bind, setsockopt, sockopt};
-use tokio::io::{AsyncRead, AsyncWrite};
+use rustls::{ClientConnection, HandshakeKind, ProtocolVersion};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Byte stream of a connection.
-pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {}
+use super::tls::{Failure, Tls, Wire};
 
-impl<S: AsyncRead + AsyncWrite + Debug + Unpin + 'static> Stream for S {}
+/// Byte stream of a connection.
+pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
+    /// False if a read now would find nothing, not even the end. A cheap first check; true is no promise.
+    fn may_be_readable(&self) -> bool {
+        true
+    }
+}
+
+/// Streams in memory, for tests.
+impl Stream for DuplexStream {}
 
 /// From where to where a connection goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +37,8 @@ pub struct Route {
     pub to: SocketAddr,
     /// An address of this machine, of the same family; none leaves it to the kernel.
     pub from: Option<IpAddr>,
+    /// Number of the host, which decides whether there is TLS, and the name to verify.
+    pub host: usize,
 }
 
 /// Opens connections.
@@ -32,30 +46,68 @@ pub trait Dial: Debug + 'static {
     /// Stream of an opened connection.
     type Stream: Stream;
 
-    /// Opens a connection. Errors are told apart as those of a socket; dropping the future gives up.
-    fn dial(&self, route: Route) -> impl Future<Output = io::Result<Self::Stream>>;
+    /// Open a connection, and note its TLS handshake in `flight`. Errors are classified by their [`io::ErrorKind`], as a socket's;
+    /// dropping the future cancels it.
+    fn dial(&self, route: Route, flight: &Flight) -> impl Future<Output = io::Result<Self::Stream>>;
 }
 
-/// Connections over TCP.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Tcp;
+/// Connections over TCP, with TLS for https:// hosts.
+#[derive(Debug, Clone)]
+pub struct Tcp {
+    /// TLS settings; none without an https:// host.
+    pub tls: Option<Tls>,
+    /// Clock that times handshakes.
+    pub clock: Clock,
+}
 
 impl Dial for Tcp {
-    type Stream = TcpStream;
+    type Stream = Wire;
 
-    async fn dial(&self, route: Route) -> io::Result<TcpStream> {
-        let stream = match route.from {
-            None => TcpStream::connect(route.to).await?,
-            Some(from) => {
-                let socket = if route.to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-                go_from(&socket, from)?;
-                socket.connect(route.to).await?
-            }
+    async fn dial(&self, route: Route, flight: &Flight) -> io::Result<Wire> {
+        let stream = connect(route).await?;
+        let Some((tls, name)) = self.tls.as_ref().and_then(|tls| Some((tls, tls.name(route.host)?))) else {
+            return Ok(Wire::plain(stream));
         };
-        // A small request must not wait for the answer to the one before it.
-        stream.set_nodelay(true)?;
-        Ok(stream)
+        let began = self.clock.now();
+        flight.shaking_hands(began);
+        let stream = tls.connector().connect(name.clone(), stream).await.map_err(|error| {
+            let failure = Failure::of_handshake(&error);
+            flight.explain(failure.kind, failure.details.clone());
+            failure
+        })?;
+        flight.shook_hands(handshake(stream.get_ref().1, self.clock.now().since(began)));
+        Ok(Wire::Tls(Box::new(stream)))
     }
+}
+
+/// Describe the handshake of a connection, which took `ns`.
+fn handshake(connection: &ClientConnection, ns: u64) -> Handshake {
+    const UNKNOWN: &str = "unknown";
+    Handshake {
+        ns,
+        is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        version: match connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            _ => UNKNOWN,
+        },
+        cipher: connection.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(UNKNOWN),
+    }
+}
+
+/// Open a connection over TCP.
+async fn connect(route: Route) -> io::Result<TcpStream> {
+    let stream = match route.from {
+        None => TcpStream::connect(route.to).await?,
+        Some(from) => {
+            let socket = if route.to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+            go_from(&socket, from)?;
+            socket.connect(route.to).await?
+        }
+    };
+    // A small request must not wait for the answer to the one before it.
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// Makes a socket go out from `from`, or fails: it never goes out from elsewhere.

@@ -10,7 +10,7 @@ mod ranges;
 use std::fmt;
 use std::str::FromStr;
 
-pub(super) use self::checker::{Body, Checker, Expected, Status, Verdict};
+pub(super) use self::checker::{Body, CheckResult, Checker, Expected, Status};
 pub use self::pattern::Pattern;
 pub use self::ranges::{Lengths, Statuses};
 
@@ -246,6 +246,7 @@ mod tests {
             ("regex:[z-a]", "range"),
             ("len:", "is no length"),
             ("len:-", "is no length"),
+            ("len:-5", "is no length"),
             ("len:x", "is no length"),
             ("len:9-1", "is no length"),
             ("len:+1", "is no length"),

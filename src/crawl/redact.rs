@@ -1,4 +1,4 @@
-//! The one place that says which parts of what was typed are secrets, and leaves them out of what is saved, shown or said.
+//! Redaction of secrets (tokens, passwords, header values) in URLs, headers, commands and messages, before they are saved or printed.
 //!
 //! Called wherever such text leaves the program: what is saved of a command line goes through [`words`], [`header`] and [`url`],
 //! and every message through [`text`]. Values of headers and bodies are never shown. Of URLs and commands the values are
@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use hyper::header::HeaderName;
+use http::header::HeaderName;
 
 /// Stands for a value that is left out.
 const WITHHELD: &str = "...";

@@ -1,27 +1,22 @@
-//! The request of an item: a fresh path per ID, everything else shared. The hot path allocates nothing here but one
-//! block of memory per few hundred paths.
+//! The request of an item: a fresh path per ID, everything else shared. The hot path: bytes are copied into the buffer of
+//! a connection, and nothing is allocated.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use crawlmark_harness::sample::ErrorKind;
-use http_body_util::Full;
-use hyper::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
-use hyper::http::uri::PathAndQuery;
-use hyper::{HeaderMap, Method, Request, Uri};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
+use http::{HeaderMap, Method};
 
 use super::redact;
 use super::reuse::After;
-use super::targets::{RequestTarget, Targets};
+use super::targets::Targets;
 
 /// Default `User-Agent`.
 const USER_AGENT_VALUE: &str = concat!("crawlmark/", env!("CARGO_PKG_VERSION"));
 
-/// Memory for the paths of a few hundred requests.
-const BLOCK: usize = 16 << 10;
-
-/// `Connection` header of the last request of a connection.
-const CLOSE: HeaderValue = HeaderValue::from_static("close");
+/// Longest body that is copied after its head: one write of a joined buffer costs less than two writes.
+const FLAT_BODY_BYTES: usize = 16 << 10;
 
 /// Parts that every request of a crawl shares.
 #[derive(Debug, Clone)]
@@ -53,6 +48,9 @@ pub enum ShapeError {
     /// Not `name: value`.
     #[error("--header `{0}` is not one line of the form `name: value`")]
     Header(String),
+    /// More than one `Host`.
+    #[error("--header Host is there twice: keep one of them")]
+    TwoHosts,
     /// A header that frames the message.
     #[error("--header {0} is set by crawlmark itself: remove it")]
     Framing(HeaderName),
@@ -76,6 +74,9 @@ impl RequestShape {
             map.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         }
         let typed: Vec<_> = headers.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
+        if typed.iter().filter(|(name, _)| *name == HOST).count() > 1 {
+            return Err(ShapeError::TwoHosts);
+        }
         for (name, _) in &typed {
             map.remove(name);
         }
@@ -99,6 +100,13 @@ impl RequestShape {
         let of_url = (self.host_header == HostHeader::OfUrl).then_some(HOST.as_str());
         of_url.into_iter().chain(self.headers.iter().map(|(name, _)| name.as_str())).collect()
     }
+
+    /// Return what reports must not repeat: the values of its headers, but for the default `User-Agent`, and its body.
+    pub(super) fn texts(&self) -> Vec<Cow<'_, str>> {
+        let typed = self.headers.iter().filter(|(_, value)| *value != USER_AGENT_VALUE);
+        let values = typed.map(|(_, value)| value.as_bytes());
+        values.chain([self.body.as_ref()]).map(String::from_utf8_lossy).collect()
+    }
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
@@ -114,57 +122,74 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
 /// Writes requests of one shape.
 #[derive(Debug)]
 pub(super) struct Writer {
-    shape: RequestShape,
     targets: Arc<Targets>,
-    block: BytesMut,
+    /// Method and the space after it.
+    start: Vec<u8>,
+    /// Bytes after the path: the end of the request line, and the start of the `Host` header or all of it.
+    after_path: Vec<u8>,
+    host_value: HostValue,
+    /// Headers after `Host`, the blank line, and the body if that is short.
+    end: Vec<u8>,
+    /// End of the last request of a connection, with a `Connection` header.
+    last_end: Vec<u8>,
+    /// Body that is sent from where it is; empty if it is in the ends.
+    long_body: Bytes,
+}
+
+/// Place of the value of the `Host` header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HostValue {
+    /// In the bytes that all requests share: it was typed, or there is one host.
+    Shared,
+    /// Value of the request's target.
+    OfTarget,
 }
 
 impl Writer {
     pub(super) fn new(shape: &RequestShape, targets: &Arc<Targets>) -> Self {
-        Self { shape: shape.clone(), targets: Arc::clone(targets), block: BytesMut::with_capacity(BLOCK) }
+        let mut headers = Vec::new();
+        for (name, value) in &shape.headers {
+            headers.extend([b"\r\n", name.as_str().as_bytes(), b": ", value.as_bytes()].concat());
+        }
+        let (after_path, host_value) = match (shape.host_header, targets.hosts()) {
+            (HostHeader::Typed, _) => (b" HTTP/1.1".to_vec(), HostValue::Shared),
+            (HostHeader::OfUrl, [host]) => {
+                ([b" HTTP/1.1\r\nhost: ", host.header().as_bytes()].concat(), HostValue::Shared)
+            }
+            (HostHeader::OfUrl, _) => (b" HTTP/1.1\r\nhost: ".to_vec(), HostValue::OfTarget),
+        };
+        let is_long = shape.body.len() > FLAT_BODY_BYTES;
+        let (body, long_body) =
+            if is_long { (Bytes::new(), shape.body.clone()) } else { (shape.body.clone(), Bytes::new()) };
+        Self {
+            targets: Arc::clone(targets),
+            start: [shape.method.as_str().as_bytes(), b" "].concat(),
+            after_path,
+            host_value,
+            end: [&headers, &b"\r\n\r\n"[..], &body].concat(),
+            last_end: [&headers, &b"\r\nconnection: close\r\n\r\n"[..], &body].concat(),
+            long_body,
+        }
     }
 
-    /// The request for item `id`, in the memory of `headers`, which is empty. It says what becomes of its connection.
-    pub(super) fn write(
-        &mut self,
-        id: u64,
-        after: After,
-        mut headers: HeaderMap,
-    ) -> Result<Request<Full<Bytes>>, ErrorKind> {
-        let asked = self.targets.of(id);
-        let path = path(&mut self.block, asked, id)?;
-        if self.shape.host_header == HostHeader::OfUrl {
-            headers.append(HOST, self.targets.hosts()[asked.host].header().clone());
+    /// Overwrite `output` with the request for item `id`, with a `Connection` header if it is the last of its connection. Return the
+    /// part of the body to send after it.
+    pub(super) fn write(&self, id: u64, after: After, output: &mut Vec<u8>) -> &[u8] {
+        let target = self.targets.of(id);
+        output.clear();
+        output.extend_from_slice(&self.start);
+        output.extend_from_slice(target.before.as_bytes());
+        if let Some(after_id) = target.after {
+            output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+            output.extend_from_slice(after_id.as_bytes());
         }
-        for (name, value) in &self.shape.headers {
-            headers.append(name, value.clone());
+        output.extend_from_slice(&self.after_path);
+        if self.host_value == HostValue::OfTarget {
+            output.extend_from_slice(self.targets.hosts()[target.host].header().as_bytes());
         }
-        if after == After::Close {
-            headers.append(CONNECTION, CLOSE);
-        }
-        let mut request = Request::new(Full::new(self.shape.body.clone()));
-        *request.method_mut() = self.shape.method.clone();
-        *request.uri_mut() = Uri::from(path);
-        *request.headers_mut() = headers;
-        Ok(request)
+        output.extend_from_slice(if after == After::Close { &self.last_end } else { &self.end });
+        &self.long_body
     }
-}
-
-fn path(block: &mut BytesMut, asked: RequestTarget<'_>, id: u64) -> Result<PathAndQuery, ErrorKind> {
-    const MOST_DIGITS: usize = 20;
-    let RequestTarget { before, after, .. } = asked;
-    let most = before.len() + MOST_DIGITS + after.map_or(0, str::len);
-    if block.capacity() < most {
-        // Takes the old block back when every path in it is gone, and gets a new one otherwise.
-        block.reserve(most.max(BLOCK));
-    }
-    block.extend_from_slice(before.as_bytes());
-    if let Some(after) = after {
-        block.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
-        block.extend_from_slice(after.as_bytes());
-    }
-    // The template was checked with an ID in place; digits make no path invalid.
-    PathAndQuery::from_maybe_shared(block.split().freeze()).map_err(|_| ErrorKind::Malformed)
 }
 
 #[cfg(test)]
@@ -182,35 +207,51 @@ mod tests {
         Writer::new(shape, &Arc::new(targets))
     }
 
+    /// The request for item `id`, as it is sent.
+    fn text(writer: &Writer, id: u64, after: After) -> String {
+        let mut output = b"the last one".to_vec();
+        let rest = writer.write(id, after, &mut output);
+        String::from_utf8([&output, rest].concat()).unwrap()
+    }
+
     #[test]
     fn a_request_is_the_template_with_the_id_in_it() {
         let shape = shape(&["x-a: 1", "User-Agent: me"], "").unwrap();
-        let mut writer = writer(&["http://h:81/a/{id}?b=1", "http://i/fixed"], &shape);
+        let writer = writer(&["http://h:81/a/{id}?b=1", "http://i/fixed"], &shape);
         for id in [0, 7, u64::MAX] {
-            let request = writer.write(id, After::Keep, HeaderMap::new()).unwrap();
             let (path, host) = if id % 2 == 0 { (format!("/a/{id}?b=1"), "h:81") } else { ("/fixed".to_owned(), "i") };
-            assert_eq!(request.uri().to_string(), path);
-            let header = |name: &str| request.headers().get(name).unwrap().to_str().unwrap();
-            assert_eq!((header("host"), header("user-agent"), header("x-a")), (host, "me", "1"));
+            let head =
+                format!("GET {path} HTTP/1.1\r\nhost: {host}\r\naccept: */*\r\nx-a: 1\r\nuser-agent: me\r\n\r\n");
+            assert_eq!(text(&writer, id, After::Keep), head);
         }
     }
 
     #[test]
     fn a_typed_host_is_the_only_one() {
+        assert_eq!(shape(&["Host: other", "host: two"], "").unwrap_err(), ShapeError::TwoHosts);
         let shape = shape(&["Host: other"], "").unwrap();
-        let request = writer(&["http://h/"], &shape).write(0, After::Keep, HeaderMap::new()).unwrap();
-        assert_eq!(request.headers().get_all("host").iter().collect::<Vec<_>>(), ["other"]);
+        let request = text(&writer(&["http://h/"], &shape), 0, After::Keep);
+        assert_eq!(request.match_indices("host: ").count(), 1);
+        assert!(request.starts_with("GET / HTTP/1.1\r\n") && request.contains("\r\nhost: other\r\n"), "{request}");
         assert_eq!(shape.header_names().iter().filter(|name| **name == "host").count(), 1);
     }
 
     #[test]
     fn the_last_request_of_a_connection_says_so() {
-        let mut writer = writer(&["http://h/{id}"], &shape(&[], "body").unwrap());
-        let mut connection = |after| {
-            let request = writer.write(0, after, HeaderMap::new()).unwrap();
-            request.headers().get(CONNECTION).cloned()
-        };
-        assert_eq!((connection(After::Keep), connection(After::Close)), (None, Some(CLOSE)));
+        let writer = writer(&["http://h/{id}"], &shape(&[], "body").unwrap());
+        assert!(!text(&writer, 0, After::Keep).contains("connection"));
+        assert!(text(&writer, 0, After::Close).ends_with("content-length: 4\r\nconnection: close\r\n\r\nbody"));
+    }
+
+    #[test]
+    fn a_long_body_is_not_copied() {
+        let body = Bytes::from(vec![b'x'; FLAT_BODY_BYTES + 1]);
+        for (body, behind) in [(body.slice(1..), 0), (body.clone(), body.len())] {
+            let shape = RequestShape::new("POST", &[], body.clone()).unwrap();
+            let writer = writer(&["http://h/{id}"], &shape);
+            assert_eq!(writer.write(0, After::Keep, &mut Vec::new()).len(), behind);
+            assert!(text(&writer, 0, After::Keep).as_bytes().ends_with(&[b"\r\n\r\n", &body[..]].concat()));
+        }
     }
 
     #[test]
@@ -221,15 +262,5 @@ mod tests {
         for text in ["bad name: secret", "secret", "Bearer\nsecret", "x-a: 1\nsecret", "x-a\n secret: 2"] {
             assert!(!error(text).contains("secret") && !error(text).contains('\n'), "{}", error(text));
         }
-    }
-
-    #[test]
-    fn paths_do_not_need_a_block_each() {
-        let mut writer = writer(&["http://h/{id}"], &shape(&[], "").unwrap());
-        let start = writer.block.as_ptr();
-        for id in 0..400 {
-            drop(writer.write(id, After::Keep, HeaderMap::new()).unwrap());
-        }
-        assert!(writer.block.as_ptr() >= start && writer.block.as_ptr() <= start.wrapping_add(BLOCK));
     }
 }

@@ -54,13 +54,13 @@ struct FreeSlots {
 
 impl SourceAddresses {
     /// For connections to so many hosts. Where connections are closed on purpose, each new one goes from the next address.
-    pub(super) fn new(ips: LocalIps, reuse: Reuse, berth: ConnectionSlots, hosts: usize) -> Self {
+    pub(super) fn new(ips: LocalIps, reuse: Reuse, slots: ConnectionSlots, hosts: usize) -> Self {
         let order = match reuse {
             Reuse::Unbounded => {
-                Order::Kept { first: berth.first, of_host: (0..hosts).map(|_| Rc::default()).collect() }
+                Order::Kept { first: slots.first, of_host: (0..hosts).map(|_| Rc::default()).collect() }
             }
             Reuse::Requests(_) => {
-                Order::Rotating { next: Cell::new(u64::from(berth.shard)), stride: u64::from(berth.shards.max(1)) }
+                Order::Rotating { next: Cell::new(u64::from(slots.shard)), stride: u64::from(slots.shards.max(1)) }
             }
         };
         Self { ips, order }
@@ -70,13 +70,13 @@ impl SourceAddresses {
     pub(super) fn take(&self, host: usize) -> ConnectionSlot {
         match &self.order {
             Order::Kept { first, of_host } => {
-                let seats = &of_host[host];
-                let mut all = seats.borrow_mut();
+                let free_slots = &of_host[host];
+                let mut all = free_slots.borrow_mut();
                 let number = all.free.pop().unwrap_or_else(|| {
                     all.next += 1;
                     all.next - 1
                 });
-                ConnectionSlot { place: first + number, number, of: Some(Rc::clone(seats)) }
+                ConnectionSlot { place: first + number, number, of: Some(Rc::clone(free_slots)) }
             }
             Order::Rotating { next, stride } => {
                 let place = next.get();
@@ -87,8 +87,8 @@ impl SourceAddresses {
     }
 
     /// The address of a place, for a target of that family. None when there is no address of it.
-    pub(super) fn address(&self, seat: &ConnectionSlot, family: Family) -> Option<IpAddr> {
-        self.ips.nth(family, seat.place)
+    pub(super) fn address(&self, slot: &ConnectionSlot, family: Family) -> Option<IpAddr> {
+        self.ips.nth(family, slot.place)
     }
 }
 
@@ -102,8 +102,8 @@ pub(super) struct ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        if let Some(seats) = &self.of {
-            seats.borrow_mut().free.push(self.number);
+        if let Some(free_slots) = &self.of {
+            free_slots.borrow_mut().free.push(self.number);
         }
     }
 }
@@ -114,12 +114,12 @@ mod tests {
 
     use super::*;
 
-    fn origins(reuse: Reuse, berth: ConnectionSlots) -> SourceAddresses {
-        SourceAddresses::new("127.0.0.1-127.0.0.5,fd00::/80".parse().unwrap(), reuse, berth, 2)
+    fn addresses(reuse: Reuse, slots: ConnectionSlots) -> SourceAddresses {
+        SourceAddresses::new("127.0.0.1-127.0.0.5,fd00::/80".parse().unwrap(), reuse, slots, 2)
     }
 
-    fn last(origins: &SourceAddresses, seat: &ConnectionSlot) -> u32 {
-        match origins.address(seat, Family::V4) {
+    fn last(addresses: &SourceAddresses, slot: &ConnectionSlot) -> u32 {
+        match addresses.address(slot, Family::V4) {
             Some(IpAddr::V4(address)) => u32::from(address.octets()[3]),
             other => panic!("{other:?}"),
         }
@@ -127,16 +127,16 @@ mod tests {
 
     #[test]
     fn a_connection_keeps_its_address_when_it_is_opened_again() {
-        let origins = origins(Reuse::Unbounded, ConnectionSlots { first: 3, shard: 1, shards: 2 });
-        let mut open: Vec<ConnectionSlot> = (0..4).map(|_| origins.take(0)).collect();
-        assert_eq!(open.iter().map(|seat| last(&origins, seat)).collect::<Vec<_>>(), [4, 5, 1, 2]);
-        assert_eq!(origins.address(&open[0], Family::V6).unwrap().to_string(), "fd00::4");
+        let addresses = addresses(Reuse::Unbounded, ConnectionSlots { first: 3, shard: 1, shards: 2 });
+        let mut open: Vec<ConnectionSlot> = (0..4).map(|_| addresses.take(0)).collect();
+        assert_eq!(open.iter().map(|slot| last(&addresses, slot)).collect::<Vec<_>>(), [4, 5, 1, 2]);
+        assert_eq!(addresses.address(&open[0], Family::V6).unwrap().to_string(), "fd00::4");
         // Another host has connections of its own.
-        assert_eq!(last(&origins, &origins.take(1)), 4);
+        assert_eq!(last(&addresses, &addresses.take(1)), 4);
         drop(open.remove(1));
-        let again = origins.take(0);
-        assert_eq!(last(&origins, &again), 5);
-        assert_eq!(last(&origins, &origins.take(0)), 3);
+        let again = addresses.take(0);
+        assert_eq!(last(&addresses, &again), 5);
+        assert_eq!(last(&addresses, &addresses.take(0)), 3);
     }
 
     #[test]
@@ -144,8 +144,8 @@ mod tests {
         let reuse = Reuse::Requests(NonZeroU64::MIN);
         let mut given = Vec::new();
         for shard in 0..3 {
-            let origins = origins(reuse, ConnectionSlots { first: u64::from(shard) * 7, shard, shards: 3 });
-            given.extend((0..10).map(|_| last(&origins, &origins.take(0))));
+            let addresses = addresses(reuse, ConnectionSlots { first: u64::from(shard) * 7, shard, shards: 3 });
+            given.extend((0..10).map(|_| last(&addresses, &addresses.take(0))));
         }
         for address in 1..=5 {
             assert_eq!(given.iter().filter(|given| **given == address).count(), 6, "{given:?}");

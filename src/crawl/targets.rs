@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use hyper::header::{HeaderValue, InvalidHeaderValue};
+use http::header::{HeaderValue, InvalidHeaderValue};
 
 use super::template::{Flaw, Template, TemplateError};
 
@@ -19,14 +19,44 @@ pub struct Targets {
     hosts: Vec<Host>,
     /// The paths, one behind the other.
     paths: String,
-    lines: Vec<Line>,
+    lines: Vec<UrlLine>,
     first: String,
     asks_ids: IdUse,
 }
 
-/// A host: what requests at one name and port have in common.
+/// Scheme of a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Plain HTTP.
+    Http,
+    /// HTTP within TLS.
+    Https,
+}
+
+impl Scheme {
+    /// Start of a URL of this scheme.
+    #[must_use]
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Http => "http://",
+            Self::Https => "https://",
+        }
+    }
+
+    /// Default port.
+    #[must_use]
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+/// A host: what requests of one scheme at one name and port have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
+    scheme: Scheme,
     name: String,
     port: u16,
     header: HeaderValue,
@@ -43,7 +73,7 @@ pub enum IdUse {
 
 /// A line of the crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Line {
+struct UrlLine {
     /// End of its path, which begins where that of the line before it ends.
     end: usize,
     /// Position of the ID in its path.
@@ -67,6 +97,12 @@ impl Host {
         &self.name
     }
 
+    /// Scheme of its URLs.
+    #[must_use]
+    pub const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
     /// Its port.
     #[must_use]
     pub const fn port(&self) -> u16 {
@@ -80,7 +116,7 @@ impl Host {
 }
 
 impl Targets {
-    /// The lines in their order. Hosts are told apart by name, without regard to case, and port; they are numbered as
+    /// The lines in their order. Hosts are told apart by scheme, name, without regard to case, and port; they are numbered as
     /// they come.
     ///
     /// # Errors
@@ -88,7 +124,7 @@ impl Targets {
     pub fn collect<E: From<TemplateError>>(
         templates: impl IntoIterator<Item = Result<Template, E>>,
     ) -> Result<Self, E> {
-        let mut numbers: HashMap<(String, u16), u32> = HashMap::new();
+        let mut numbers: HashMap<(Scheme, String, u16), u32> = HashMap::new();
         let mut targets = Self {
             hosts: Vec::new(),
             paths: String::new(),
@@ -99,14 +135,15 @@ impl Targets {
         for template in templates {
             let template = template?;
             let number = u32::try_from(targets.hosts.len()).unwrap_or(u32::MAX);
-            let host = match numbers.entry((template.host().to_ascii_lowercase(), template.port())) {
+            let host = match numbers.entry((template.scheme(), template.host().to_ascii_lowercase(), template.port())) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
                     let url = |error: InvalidHeaderValue| {
                         TemplateError::Url(template.to_string(), Flaw::Other(error.to_string()))
                     };
                     let header = HeaderValue::from_str(template.authority()).map_err(url)?;
-                    targets.hosts.push(Host { name: template.host().to_owned(), port: template.port(), header });
+                    let (scheme, name, port) = (template.scheme(), template.host().to_owned(), template.port());
+                    targets.hosts.push(Host { scheme, name, port, header });
                     *new.insert(number)
                 }
             };
@@ -120,7 +157,7 @@ impl Targets {
                 targets.asks_ids = IdUse::Yes;
                 targets.paths.push_str(after);
             }
-            targets.lines.push(Line { end: targets.paths.len(), place, host });
+            targets.lines.push(UrlLine { end: targets.paths.len(), place, host });
         }
         targets.paths.shrink_to_fit();
         targets.lines.shrink_to_fit();
@@ -162,7 +199,7 @@ impl Targets {
     pub(super) fn of(&self, id: u64) -> RequestTarget<'_> {
         let at = self.line(id);
         let start = if at == 0 { 0 } else { self.lines[at - 1].end };
-        let Line { end, place, host } = self.lines[at];
+        let UrlLine { end, place, host } = self.lines[at];
         let path = &self.paths[start..end];
         let (before, after) = if place == NO_PLACE {
             (path, None)
@@ -232,7 +269,7 @@ mod tests {
         let lines = 100_000;
         let many =
             Targets::collect((0..lines).map(|i| Template::as_written(&format!("http://h{}/p{i}", i % 3)))).unwrap();
-        let bytes = many.paths.capacity() + many.lines.capacity() * size_of::<Line>();
+        let bytes = many.paths.capacity() + many.lines.capacity() * size_of::<UrlLine>();
         assert!(bytes / lines < 32, "{bytes}");
         assert_eq!((many.hosts().len(), many.of(99_999).before), (3, "/p99999"));
     }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hyper::Uri;
+use http::Uri;
 
 use super::redact;
+use super::targets::Scheme;
 
 /// Placeholder of the ID.
 const PLACE: &str = "{id}";
@@ -13,6 +14,7 @@ const PLACE: &str = "{id}";
 /// A URL, with a place for the ID unless it was taken [as written](Self::as_written). Parsing resolves no name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
+    scheme: Scheme,
     authority: String,
     host: String,
     port: u16,
@@ -26,11 +28,11 @@ pub enum TemplateError {
     /// Not a URL.
     #[error("the URL `{0}` cannot be read: {1}")]
     Url(String, Flaw),
-    /// Another scheme than http.
-    #[error("the URL `{0}` does not begin with http://: only plain HTTP/1.1 can be crawled so far")]
+    /// Another scheme than http and https.
+    #[error("the URL `{0}` begins with neither http:// nor https://, and nothing else can be crawled")]
     Scheme(String),
     /// No scheme, or one with a slip in it.
-    #[error("the URL `{0}` does not begin with http://: did you mean {1}?")]
+    #[error("the URL `{0}` does not begin with http:// or https://: did you mean {1}?")]
     NoScheme(String, String),
     /// Neither a URL nor one without its scheme.
     #[error("`{0}` is not a URL: write something like http://127.0.0.1:8080/items/{{id}}")]
@@ -87,7 +89,13 @@ impl Template {
         &self.host
     }
 
-    /// The port; 80 when the URL names none.
+    /// Scheme of the URL.
+    #[must_use]
+    pub const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The port; that of the scheme when the URL names none.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
@@ -114,9 +122,11 @@ impl Template {
     }
 
     fn read(text: &str, no_place: NoPlace) -> Result<Self, TemplateError> {
-        const SCHEME: &str = "http://";
-        let is_http = text.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
-        let rest = text.get(SCHEME.len()..).filter(|_| is_http).ok_or_else(|| scheme_error(text))?;
+        let begins = |scheme: &Scheme| {
+            text.get(..scheme.prefix().len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.prefix()))
+        };
+        let scheme = [Scheme::Http, Scheme::Https].into_iter().find(begins).ok_or_else(|| scheme_error(text))?;
+        let rest = &text[scheme.prefix().len()..];
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         if authority.contains('@') {
             return Err(TemplateError::Credentials);
@@ -141,10 +151,10 @@ impl Template {
         // `Uri` takes a port that is no number for none.
         let port = match port_of(authority) {
             Some(text) => port(text).ok_or_else(|| flawed(Flaw::Port(text.to_owned())))?,
-            None => 80,
+            None => scheme.port(),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Self { authority: authority.to_owned(), host, port, before, after })
+        Ok(Self { scheme, authority: authority.to_owned(), host, port, before, after })
     }
 }
 
@@ -226,13 +236,16 @@ fn scheme_error(text: &str) -> TemplateError {
     }
     match text.split_once("://") {
         Some((scheme, _))
-            if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) && !scheme.eq_ignore_ascii_case("http") =>
+            if scheme.bytes().all(|b| b.is_ascii_alphanumeric())
+                && !["http", "https"].contains(&&*scheme.to_ascii_lowercase()) =>
         {
             TemplateError::Scheme(redact::url(text))
         }
         _ => {
-            let slip = ["http:", "http/", "/"].into_iter().find_map(|slip| text.strip_prefix(slip)).unwrap_or(text);
-            let meant = format!("http://{}", slip.trim_start_matches('/'));
+            let slips = ["https:", "https/", "http:", "http/", "/"];
+            let slip = slips.into_iter().find_map(|slip| text.strip_prefix(slip)).unwrap_or(text);
+            let scheme = if text.starts_with("https") && slip != text { Scheme::Https } else { Scheme::Http };
+            let meant = format!("{}{}", scheme.prefix(), slip.trim_start_matches('/'));
             // A single word is more often the value of a flag that does not take one.
             let is_word = !slip.contains(['.', ':', '/']) && slip != "localhost";
             match meant.parse::<Template>() {
@@ -247,7 +260,7 @@ fn scheme_error(text: &str) -> TemplateError {
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let after = self.after.as_ref().map_or_else(String::new, |after| format!("{PLACE}{after}"));
-        f.write_str(&redact::url(&format!("http://{}{}{after}", self.authority, self.before)))
+        f.write_str(&redact::url(&format!("{}{}{}{after}", self.scheme.prefix(), self.authority, self.before)))
     }
 }
 
@@ -268,13 +281,17 @@ mod tests {
             ("http://[::1]:81/{id}.json", "http://[::1]:81/{id}.json"),
             ("http://h?q={id}", "http://h/?q={id}"),
             ("HTTP://h/", "http://h/{id}"),
+            ("HTTPS://h/", "https://h/{id}"),
+            ("https://[::1]/a", "https://[::1]/a/{id}"),
         ];
         for (text, full) in cases {
             assert_eq!(text.parse::<Template>().unwrap().to_string(), full);
         }
         let template: Template = "http://[::1]:81/x".parse().unwrap();
         assert_eq!((template.host(), template.port(), template.authority()), ("::1", 81, "[::1]:81"));
-        assert_eq!("http://h/x".parse::<Template>().unwrap().port(), 80);
+        for (url, port) in [("http://h/x", 80), ("https://h/x", 443), ("https://h:80/x", 80)] {
+            assert_eq!(url.parse::<Template>().unwrap().port(), port, "{url}");
+        }
     }
 
     #[test]
@@ -294,7 +311,7 @@ mod tests {
     fn what_is_no_template_says_why() {
         use TemplateError as E;
         let error = |text: &str| text.parse::<Template>().unwrap_err();
-        assert!(matches!(error("https://h/{id}"), E::Scheme(_)));
+        assert!(matches!(error("sftp://h/{id}"), E::Scheme(_)));
         assert!(matches!(error("ftp://h/{id}"), E::Scheme(_)));
         for (text, meant) in [
             ("localhost:8080/x", "http://localhost:8080/x"),
@@ -305,6 +322,8 @@ mod tests {
             ("http:/h.x/y", "http://h.x/y"),
             ("http:h.x", "http://h.x"),
             ("http//h/y", "http://h/y"),
+            ("https:/h.x/y", "https://h.x/y"),
+            ("https//h/y", "https://h/y"),
             ("[::1]:80", "http://[::1]:80"),
         ] {
             assert_eq!(error(text), E::NoScheme(text.to_owned(), meant.to_owned()));
@@ -358,7 +377,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic_and_what_it_takes_it_keeps(text in "(http://)?[a-z0-9:/?#@{}id\\[\\]. ]{0,30}") {
+        fn no_text_makes_it_panic_and_what_it_takes_it_keeps(text in "(https?://)?[a-z0-9:/?#@{}id\\[\\]. ]{0,30}") {
             if let Ok(template) = text.parse::<Template>() {
                 prop_assert_eq!(template.to_string().parse(), Ok(template));
             }

@@ -19,10 +19,10 @@ mod value;
 use std::time::Duration;
 
 use crawlmark_harness::sample::Quota;
-use hyper::HeaderMap;
 
 use self::fields::Fields;
 pub use self::retry::may_retry;
+use super::header_fields::{HeaderFields, strip_prefix};
 
 /// Wait that GitHub requires after a refusal without any time in it ("wait for at least one minute").
 const GITHUB_MINIMUM: Duration = Duration::from_mins(1);
@@ -83,16 +83,18 @@ pub enum Source {
 ///
 /// It does not know challenge pages, which may look like limits and which no waiting helps: ask about those first.
 #[must_use]
-pub fn read(status: u16, headers: &HeaderMap, received: Duration) -> Signals {
+pub fn read(status: u16, headers: HeaderFields<'_>, received: Duration) -> Signals {
     let fields = Fields::collect(headers, received);
     let throttle = throttle(status, &fields);
     Signals { throttle, wait: wait(status, throttle, &fields), quota: fields.quota() }
 }
 
-/// True if there are fields that may tell of a quota. Good answers need not be [read] otherwise.
+/// True if there are fields that may describe a quota. Good answers need not be [read] otherwise.
 #[must_use]
-pub fn tells_of_quota(headers: &HeaderMap) -> bool {
-    headers.keys().any(|name| ["ratelimit", "x-rate"].iter().any(|start| name.as_str().starts_with(start)))
+pub fn tells_of_quota(headers: HeaderFields<'_>) -> bool {
+    // Nearly every name differs in its first letter.
+    let mut names = headers.iter().map(|(name, _)| name).filter(|name| name.starts_with(['r', 'R', 'x', 'X']));
+    names.any(|name| ["ratelimit", "x-rate"].iter().any(|start| strip_prefix(name, start).is_some()))
 }
 
 fn throttle(status: u16, fields: &Fields) -> Option<Throttle> {

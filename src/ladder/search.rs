@@ -61,7 +61,7 @@ impl Search {
     }
 
     /// Record the result of a run, and what limited it.
-    pub(super) fn hear(&mut self, probe: Probe, limited_by: LimitedBy) {
+    pub(super) fn record(&mut self, probe: Probe, limited_by: LimitedBy) {
         let worth = if limited_by == LimitedBy::Cpu { WORTH_OF_CPU } else { WORTH };
         let was_worth_it = probe.ok_per_s > self.best.ok_per_s * worth;
         if probe.ok_per_s > self.best.ok_per_s * WORTH {
@@ -97,7 +97,7 @@ mod tests {
             let ok_per_s = (f64::from(connections) / 0.063).min(bearable) * (1.0 - f64::from(connections) * 1e-7);
             let limited_by =
                 if f64::from(connections) / 0.063 > bearable { LimitedBy::Cpu } else { LimitedBy::Waiting };
-            search.hear(Probe { connections, ok_per_s }, limited_by);
+            search.record(Probe { connections, ok_per_s }, limited_by);
         }
         tried
     }
@@ -130,7 +130,7 @@ mod tests {
         let mut search = Search::new(2, Some(20_000));
         for (connections, ok_per_s) in [(2_048, 29_787.0), (4_096, 57_384.0), (8_192, 57_638.0)] {
             assert_eq!(search.next(), Some(connections));
-            search.hear(Probe { connections, ok_per_s }, LimitedBy::Cpu);
+            search.record(Probe { connections, ok_per_s }, LimitedBy::Cpu);
         }
         assert_eq!((search.next(), search.best()), (None, 4_096));
     }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn nothing_at_all_ends_it() {
         let mut search = Search::new(2, None);
-        search.hear(Probe { connections: 2_048, ok_per_s: 0.0 }, LimitedBy::Refusals);
+        search.record(Probe { connections: 2_048, ok_per_s: 0.0 }, LimitedBy::Refusals);
         assert_eq!((search.next(), search.best()), (None, 2_048));
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use crawlmark_harness::clock::Clock;
 use crawlmark_results::run::cut::doc;
 use crawlmark_results::run::cut::{Ask, Cut};
-use crawlmark_results::run::result_dir::{self, Reading};
+use crawlmark_results::run::result_dir::{self, LogProgress};
 
 use super::{directory, own_directory};
 use crate::cli::ReportArgs;
@@ -70,7 +70,7 @@ impl Progress {
         Self { stages, clock: Clock::start(), begun: false }
     }
 
-    fn show(&mut self, Reading { bytes, of }: Reading) {
+    fn show(&mut self, LogProgress { bytes, of }: LogProgress) {
         let so_far = self.clock.now().0;
         if so_far < LONG_NS || bytes == 0 {
             return;

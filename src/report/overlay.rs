@@ -13,8 +13,13 @@ use crate::run::result_directory;
 pub(super) fn overlay(args: &ReportArgs) -> Result<PathBuf, Error> {
     check(&args.results)?;
     let reports = args.results.iter().map(|result| result_dir::read(result)).collect::<Result<Vec<_>, _>>()?;
+    let named = |result: &PathBuf| {
+        let own = super::own_directory(result);
+        own.canonicalize().ok()?.file_name().map(|name| name.to_string_lossy().into_owned())
+    };
+    let directories: Vec<String> = args.results.iter().filter_map(named).collect();
     let directory = result_directory(args.out.as_deref(), "overlay")?;
-    let Overlaid { files, plots } = result_dir::overlaid(&reports);
+    let Overlaid { files, plots } = result_dir::overlaid(&reports, &directories);
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
     let saved = directory.finish_with(&files)?;
     if let Some(ground) = args.png {
@@ -32,7 +37,7 @@ fn check(wanted: &[PathBuf]) -> Result<(), Error> {
         );
         return Err(Error::Usage(why));
     }
-    // What does not exist is reported by whoever reads it.
+    // What does not exist is reported by its reader.
     let place = |path: &PathBuf| {
         let path = path.canonicalize().unwrap_or_else(|_| path.clone());
         if path.is_file() { path.parent().map_or_else(|| path.clone(), Path::to_owned) } else { path }

@@ -1,5 +1,6 @@
-//! Check that the run can work at all, before anything is forked: descriptors enough, somebody who listens.
+//! Check that the run can work at all, before anything is forked: enough descriptors, and a target that listens.
 
+use std::fmt::Write;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, getsockopt, socket, sockopt};
 
-use super::origins;
+use super::local_addresses;
 use super::resolve::Resolved;
 use crate::crawl::{Host, OPEN_PER_LANE};
 use crate::error::Error;
@@ -22,6 +23,12 @@ const OVERHEAD: u64 = 32;
 
 /// Descriptors of a process beside its connections or its shards, with nothing to spare: with fewer, nothing runs.
 const BARE: u64 = 16;
+
+/// Connections per shard that fit in a limit on descriptors. With few, half of what is left is spare.
+fn fitting(limit: u64) -> u64 {
+    let left = limit.saturating_sub(BARE);
+    left - left.div_ceil(2).min(OVERHEAD - BARE)
+}
 
 /// Hosts that are tried at the same time before the run.
 const AT_ONCE: usize = 128;
@@ -61,13 +68,18 @@ pub(super) fn check_descriptors(plan: &mut RunPlan) -> Result<Option<String>, Er
         return Ok(None);
     }
     let what = format!("--connections {} over --shards {}", plan.connections, plan.shards);
-    let possible = u32::try_from(u64::from(plan.shards).saturating_mul(limit)).unwrap_or(u32::MAX);
-    let cut = if plan.connections > possible { format!("; {possible} connections are used") } else { String::new() };
+    let possible = u32::try_from(u64::from(plan.shards).saturating_mul(fitting(limit).max(1))).unwrap_or(u32::MAX);
+    let is_cut = plan.connections > possible;
     plan.connections = plan.connections.min(possible);
-    Ok(Some(format!(
-        "{}{cut}; attempts that find none left fail (too_many_files), and the result is not valid then",
-        lacks(what, shard)
-    )))
+    let mut said = lacks(what, shard);
+    if is_cut {
+        let _ = write!(said, "; {possible} connections are used");
+    }
+    // Connections to several hosts may still be too many.
+    if !is_cut || open_each > 1 {
+        said += "; requests that find none left fail (too_many_files), and the result is not valid then";
+    }
+    Ok(Some(said))
 }
 
 /// Result of a check of all hosts.
@@ -83,7 +95,7 @@ pub(super) struct Checked {
 /// items will fail. The bundled target, which is not started yet, has no address and needs no check.
 ///
 /// # Errors
-/// When no host can be reached: a run against nobody would only count refusals.
+/// When no host can be reached: a run would only count refusals.
 pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSignals) -> Result<Checked, Error> {
     // Hosts that were not looked at are not said to be dead: the run, which is stopped at once, tells.
     let stop = || held.is_asked_to_stop().unwrap_or(false);
@@ -92,7 +104,7 @@ pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSign
     let mut connections = 0;
     if let Some(ips) = &spec.local_ips {
         for (number, addresses) in spec.addresses.iter().enumerate().take_while(|_| !stop()) {
-            match origins::check_host(addresses, ips, spec.connect_timeout) {
+            match local_addresses::check_host(addresses, ips, spec.connect_timeout) {
                 Err(error @ Error::Unreachable { .. }) => dead.push((number, error)),
                 checked => connections += u64::from(checked?),
             }

@@ -1,9 +1,11 @@
 //! From what was typed to what will be done: one plan, checked as a whole before anything is started.
 
-use std::collections::BTreeMap;
+mod addresses;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,17 +15,19 @@ use bytes::Bytes;
 use crawlmark_harness::plan::{LOCAL_IPS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_mock_server::Config;
+use crawlmark_harness::units::{IdRange, RateShape};
+use crawlmark_mock_server::{self as target, Config};
 use crawlmark_results::run::gates::{Breach, Condition, Objective};
-use crawlmark_results::run::report::{Labels, Placement};
-use nix::ifaddrs::getifaddrs;
+use crawlmark_results::run::report::{Labels, Placement, TLS_TRUST, UNVERIFIED};
 
+use self::addresses::{find_all, is_own, is_private, keep_reachable, refuse_unlimited_strangers};
 use super::{Strictness, urls};
 use crate::behaviour::{Typed, check_processes};
-use crate::cli::{Auto, RunArgs};
+use crate::cli::{Auto, RunArgs, UseOfTls};
+use crate::crawl::tls::{Resume, Tls, Trust};
 use crate::crawl::{
-    CrawlSpec, Expectations, Family, Held, Host, IdUse, LocalIps, RequestShape, Reuse, Targets, Template, TemplateError,
+    ConnectTo, CrawlSpec, Expectations, HoldHeader, IdUse, RequestShape, Reuse, Scheme, Targets, Template,
+    TemplateError,
 };
 use crate::error::Error;
 use crate::target::Target;
@@ -95,18 +99,28 @@ impl BundledTarget {
     fn template_at(&self, address: SocketAddr) -> Result<Template, Error> {
         let (before, after) = self.template.path();
         let after = after.unwrap_or_default();
-        format!("http://{address}{before}{{id}}{after}").parse().map_err(usage)
+        format!("{}{address}{before}{{id}}{after}", self.template.scheme().prefix()).parse().map_err(usage)
+    }
+}
+
+/// Refuse two tags with one key.
+fn check_tags(tags: &[(String, String)]) -> Result<(), Error> {
+    let mut keys = BTreeSet::new();
+    match tags.iter().find(|(key, _)| !keys.insert(key)) {
+        None => Ok(()),
+        Some((key, _)) => Err(usage(format!("--tag {key} is there twice: keep one of them"))),
     }
 }
 
 /// Resolves `args`. Looks up the host's name; starts and writes nothing.
 pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
+    check_tags(&args.tags)?;
     let cores = usable_cpus().len().max(1);
     let body = read_body(&args.body)?;
     // As curl does: a body is meant to be posted.
     let method = args.method.clone().unwrap_or_else(|| if args.body.is_empty() { "GET" } else { "POST" }.to_owned());
     let request = RequestShape::new(&method, &args.headers, body.clone()).map_err(usage)?;
-    let (targets, bundled_template) = choose_targets(args.urls.as_deref(), args.url.as_deref())?;
+    let (targets, bundled_template) = choose_targets(&args)?;
     let expect = match &bundled_template {
         // What answers HEAD has no body to compare, and another method's answer is not an item.
         Some(_) if args.expect.is_empty() && method == "GET" => Expectations::items(args.seed),
@@ -121,12 +135,14 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     ]);
     note_what_is_rare(&args, &targets, &mut workload);
     let ((mut addresses, unresolved), bundled) = match bundled_template {
-        None => (find_all(targets.hosts())?, None),
+        None => (find_all(targets.hosts(), &args.connect_to)?, None),
         Some(template) => (Default::default(), Some(bundle(&args, template, &mut workload)?)),
     };
+    check_connect_to(&args.connect_to, &targets, bundled.as_ref())?;
+    let tls = tls(&args, &targets, bundled.as_ref(), &mut workload)?;
     keep_reachable(args.local_ips.as_ref(), &targets, &mut addresses)?;
     if args.connect_timeout.is_zero() {
-        return Err(Error::Usage("--connect-timeout must be longer than nothing".to_owned()));
+        return Err(usage("--connect-timeout must be longer than nothing".to_owned()));
     }
     let rate = args.rate.map(|rate| rate.peak);
     addresses.iter().try_for_each(|addresses| refuse_unlimited_strangers(addresses, rate))?;
@@ -173,11 +189,8 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         seed: args.seed,
         pinning: if args.no_pin { Pinning::None } else { Pinning::PerCpu },
     };
-    let placement = if bundled.is_some() || addresses.iter().flatten().any(is_own) {
-        Placement::Colocated
-    } else {
-        Placement::Apart
-    };
+    let is_colocated = bundled.is_some() || addresses.iter().flatten().any(is_own);
+    let placement = if is_colocated { Placement::Colocated } else { Placement::Apart };
     let plan = plan.validate().map_err(usage)?;
     let objectives = objectives(&args, &plan)?;
     Ok(Resolved {
@@ -191,7 +204,8 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             connect_timeout: args.connect_timeout,
             reuse: reuse(&args),
             local_ips: args.local_ips,
-            held: Held::Unasked,
+            held: HoldHeader::Ignored,
+            tls,
         },
         labels: Labels { name: args.name, tags: args.tags.into_iter().collect() },
         out: args.out,
@@ -237,7 +251,7 @@ fn check_spinning(pacing: Pacing, shards: u32, cores: usize) -> Result<(), Error
     Ok(())
 }
 
-/// Notes what most crawls do not ask for.
+/// Record settings that most crawls leave at their defaults.
 fn note_what_is_rare(args: &RunArgs, targets: &Targets, workload: &mut BTreeMap<String, String>) {
     let mut note = |name: &str, value: String| drop(workload.insert(name.to_owned(), value));
     if let Some(file) = &args.urls {
@@ -251,6 +265,67 @@ fn note_what_is_rare(args: &RunArgs, targets: &Targets, workload: &mut BTreeMap<
     if let Some(ips) = &args.local_ips {
         note(LOCAL_IPS, ips.to_string());
     }
+    if !args.connect_to.is_empty() {
+        let all: Vec<String> = args.connect_to.iter().map(ToString::to_string).collect();
+        note("connect_to", all.join(", "));
+    }
+}
+
+/// Reject rules of `--connect-to` that match no host.
+fn check_connect_to(all: &[ConnectTo], targets: &Targets, bundled: Option<&BundledTarget>) -> Result<(), Error> {
+    let is_unused = |rule: &&ConnectTo| bundled.is_some() || !targets.hosts().iter().any(|host| rule.is_for(host));
+    match all.iter().find(is_unused) {
+        None => Ok(()),
+        Some(rule) => Err(Error::Usage(format!(
+            "--connect-to {rule} is for no host of the URLs: start it with the host and port of one"
+        ))),
+    }
+}
+
+/// Set up the client's TLS and record it in `workload`; none without an https:// URL.
+fn tls(
+    args: &RunArgs,
+    targets: &Targets,
+    bundled: Option<&BundledTarget>,
+    workload: &mut BTreeMap<String, String>,
+) -> Result<Option<Tls>, Error> {
+    let is_plain = targets.hosts().iter().all(|host| host.scheme() == Scheme::Http);
+    let use_of_tls = match (bundled.is_some(), is_plain) {
+        (false, true) => UseOfTls::PlainUrls,
+        (false, false) => UseOfTls::Urls,
+        (true, true) => UseOfTls::PlainBundled,
+        (true, false) => UseOfTls::Bundled,
+    };
+    if let Some((flag, why)) = args.tls.misplaced(use_of_tls) {
+        return Err(Error::Usage(format!("{flag} {why}")));
+    }
+    if is_plain {
+        return Ok(None);
+    }
+    let own = bundled.and_then(|target| target.config.tls.as_ref()).map(|tls| tls.certificate_pem().to_owned());
+    let settings = args.tls.resolve(own);
+    let mut note = |name: &str, value: String| drop(workload.insert(name.to_owned(), value));
+    note(
+        TLS_TRUST,
+        match &settings.trust {
+            Trust::System => "the system's authorities".to_owned(),
+            Trust::File(file) => format!("--cacert {}", file.display()),
+            Trust::Pem(_) => "the bundled target's authority".to_owned(),
+            Trust::Anyone => UNVERIFIED.to_owned(),
+        },
+    );
+    if let Some((cert, _)) = &settings.identity {
+        note("tls_client_certificate", cert.display().to_string());
+    }
+    if let Resume::Sessions = settings.resume {
+        note("tls_resume", "sessions".to_owned());
+    }
+    for (name, version) in [("tls_min", settings.min), ("tls_max", settings.max)] {
+        if let Some(version) = version {
+            note(name, version.to_string());
+        }
+    }
+    Tls::new(&settings, targets.hosts()).map(Some).map_err(usage)
 }
 
 /// Return the limit on the requests of a connection. A number is at least 1, or it was refused when it was parsed.
@@ -259,46 +334,27 @@ fn reuse(args: &RunArgs) -> Reuse {
     most.and_then(NonZeroU64::new).map_or(Reuse::Unbounded, Reuse::Requests)
 }
 
-/// Leaves each host the addresses that can be reached from `ips`. The bundled target has none yet, and will have IPv4.
-fn keep_reachable(ips: Option<&LocalIps>, targets: &Targets, addresses: &mut [Vec<SocketAddr>]) -> Result<(), Error> {
-    let Some(ips) = ips else { return Ok(()) };
-    let lacks = |family: Family, who: &str| {
-        Error::Usage(format!(
-            "--local-ips {ips} has no {family} address, and {who} has no other: add one of this machine's, as in {}",
-            if family == Family::V4 { "127.1.0.0/16 for a target on this machine" } else { "fd00::1" }
-        ))
-    };
-    if addresses.is_empty() && !ips.has(Family::V4) {
-        return Err(lacks(Family::V4, "the bundled target"));
-    }
-    for (host, addresses) in targets.hosts().iter().zip(addresses) {
-        let Some(first) = addresses.first().map(|address| Family::of(address.ip())) else { continue };
-        addresses.retain(|address| ips.has(Family::of(address.ip())));
-        if addresses.is_empty() {
-            return Err(lacks(first, host.name()));
-        }
-    }
-    Ok(())
-}
-
 /// Return the objectives of a run of `plan`, those of the short flags included.
 fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
     let series = if args.arrivals.gaps().is_some() { Series::ResponseOk } else { Series::ServiceOk };
     let slo_p99 = args.slo_p99.map(|most| Condition::p99_at_most(series, most));
-    let fails = args.fail_if.iter().copied().chain(slo_p99).chain(args.max_error_rate);
+    let fails = args.threshold.iter().copied().chain(slo_p99).chain(args.max_error_rate);
     let with = |breach| move |condition| Objective { condition, breach };
     let all = fails.map(with(Breach::Fails)).chain(args.stop_if.iter().copied().map(with(Breach::Stops)));
     all.map(|objective| objective.check(plan).map(|()| objective)).collect::<Result<_, _>>().map_err(usage)
 }
 
 /// Return the targets of the crawl, with the template of the bundled target when that is crawled.
-fn choose_targets(urls: Option<&Path>, url: Option<&str>) -> Result<(Targets, Option<Template>), Error> {
-    let bundled = match (urls, url) {
+fn choose_targets(args: &RunArgs) -> Result<(Targets, Option<Template>), Error> {
+    let bundled = match (args.urls.as_deref(), args.url.as_deref()) {
         (Some(file), _) => return Ok((read_urls(file)?, None)),
         (None, Some(url)) => {
             return Ok((Targets::one(&url.parse().map_err(|error| no_url(&error))?).map_err(usage)?, None));
         }
-        (None, None) => format!("http://127.0.0.1{BUNDLED_PATH}").parse().map_err(usage)?,
+        (None, None) => {
+            let scheme = if args.target_tls { Scheme::Https } else { Scheme::Http };
+            format!("{}127.0.0.1{BUNDLED_PATH}", scheme.prefix()).parse().map_err(usage)?
+        }
     };
     Ok((Targets::one(&bundled).map_err(usage)?, Some(bundled)))
 }
@@ -345,6 +401,8 @@ fn bundle(args: &RunArgs, template: Template, workload: &mut BTreeMap<String, St
         faults: &args.target_faults,
     }
     .config()?;
+    let tls = args.target_tls.then(|| target::Tls::generate(&[])).transpose()?;
+    let config = Config { tls, ..config };
     workload.insert("target_profile".to_owned(), args.target_profile.to_string());
     workload.insert("target_processes".to_owned(), processes.to_string());
     describe(&config, workload);
@@ -376,110 +434,15 @@ fn read_urls(file: &Path) -> Result<Targets, Error> {
     urls::read(file).map_err(|error| usage(format!("--urls {}: {error}", file.display())))
 }
 
-/// The addresses of each host, and the hosts that have none.
-///
-/// # Errors
-/// When no host has any.
-#[expect(clippy::type_complexity, reason = "two lists about the same hosts")]
-fn find_all(hosts: &[Host]) -> Result<(Vec<Vec<SocketAddr>>, Vec<(usize, Error)>), Error> {
-    let mut unresolved = Vec::new();
-    let mut found = |(number, host)| {
-        find(host).unwrap_or_else(|error| {
-            unresolved.push((number, error));
-            Vec::new()
-        })
-    };
-    let addresses: Vec<_> = hosts.iter().enumerate().map(&mut found).collect();
-    if unresolved.len() == hosts.len() {
-        return Err(Error::no_host(unresolved.into_iter().map(|(_, error)| error).collect()));
-    }
-    Ok((addresses, unresolved))
-}
-
-fn find(host: &Host) -> Result<Vec<SocketAddr>, Error> {
-    let resolve = |error| Error::Resolve { host: host.name().to_owned(), error };
-    let found: Vec<_> = (host.name(), host.port()).to_socket_addrs().map_err(resolve)?.collect();
-    if found.is_empty() {
-        return Err(resolve(std::io::ErrorKind::NotFound.into()));
-    }
-    Ok(found)
-}
-
 /// The address of a target that is neither this machine nor in a private network; none of any other. Looks up its host's name.
 ///
 /// # Errors
 /// When there is no such target, or no host has an address.
 pub(crate) fn stranger(args: &RunArgs) -> Result<Option<IpAddr>, Error> {
-    let (targets, bundled) = choose_targets(args.urls.as_deref(), args.url.as_deref())?;
+    let (targets, bundled) = choose_targets(args)?;
     if bundled.is_some() {
         return Ok(None);
     }
-    let (addresses, _) = find_all(targets.hosts())?;
+    let (addresses, _) = find_all(targets.hosts(), &args.connect_to)?;
     Ok(addresses.into_iter().flatten().map(|address| address.ip()).find(|ip| !is_private(*ip)))
-}
-
-/// Reject public targets without `--rate`.
-fn refuse_unlimited_strangers(addresses: &[SocketAddr], rate: Option<Rate>) -> Result<(), Error> {
-    match addresses.iter().find(|address| rate.is_none() && !is_private(address.ip())) {
-        None => Ok(()),
-        Some(stranger) => Err(Error::Usage(format!(
-            "the URL's host has the address {}, which is neither this machine nor a private network: say how fast you \
-             may crawl it, for example --rate 10/s",
-            stranger.ip()
-        ))),
-    }
-}
-
-fn is_private(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified(),
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => is_private(IpAddr::V4(v4)),
-            None => v6.is_loopback() || v6.is_unspecified() || is_local_v6(v6),
-        },
-    }
-}
-
-/// `fc00::/7` (RFC 4193) and `fe80::/10` (RFC 4291).
-const fn is_local_v6(v6: Ipv6Addr) -> bool {
-    v6.is_unique_local() || v6.is_unicast_link_local()
-}
-
-/// True if `address` belongs to this machine.
-fn is_own(address: &SocketAddr) -> bool {
-    let same = |own: &nix::sys::socket::SockaddrStorage| match address.ip() {
-        IpAddr::V4(v4) => own.as_sockaddr_in().is_some_and(|own| own.ip() == v4),
-        IpAddr::V6(v6) => own.as_sockaddr_in6().is_some_and(|own| own.ip() == v6),
-    };
-    address.ip().is_loopback()
-        || getifaddrs().is_ok_and(|mut all| all.any(|interface| interface.address.as_ref().is_some_and(same)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strangers_need_a_rate() {
-        let rate = Some(Rate { permits: 1, period_ns: 1 });
-        for (address, private) in [
-            ("127.0.0.1:80", true),
-            ("10.1.2.3:80", true),
-            ("192.168.0.9:80", true),
-            ("[::1]:80", true),
-            ("[fd00::1]:80", true),
-            ("[fe80::1]:80", true),
-            ("[::ffff:10.0.0.1]:80", true),
-            ("[::ffff:192.0.2.1]:80", false),
-            ("192.0.2.1:80", false),
-            ("172.32.0.1:80", false),
-            ("[2001:db8::1]:80", false),
-        ] {
-            let addresses = [address.parse().unwrap()];
-            assert_eq!(refuse_unlimited_strangers(&addresses, None).is_ok(), private, "{address}");
-            assert!(refuse_unlimited_strangers(&addresses, rate).is_ok(), "{address}");
-        }
-        let mixed = ["127.0.0.1:80".parse().unwrap(), "192.0.2.1:80".parse().unwrap()];
-        assert!(refuse_unlimited_strangers(&mixed, None).is_err(), "one stranger is enough");
-    }
 }

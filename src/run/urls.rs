@@ -9,7 +9,7 @@ use crate::crawl::{Targets, Template, TemplateError};
 /// The name of standard input.
 const STDIN: &str = "-";
 
-/// No line is longer: hyper takes no URL of 64 KiB, and what is no text may have no end.
+/// Longest line: no URL of 64 KiB can be parsed, and a file that is no text may never end a line.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// Reason why there are no lines. Reads after "--urls FILE: ", and repeats no credentials.
@@ -87,18 +87,18 @@ mod tests {
         for (text, says) in [
             (&b""[..], "holds no URL"),
             (b"\n# nothing\n  \n", "holds no URL"),
-            (b"http://a/\n\nhttps://b/\n", "line 3: the URL `https://b/` does not begin with http://"),
+            (b"http://a/\n\nftp://b/\n", "line 3: the URL `ftp://b/` begins with neither http:// nor https://"),
             (b"#\nhttp://u:secret@a/\n", "line 2: the URL holds a user name"),
             (
                 b"http://a/\nhttp://a/{id}/{id}",
                 "line 2: the URL `http://a/{id}/{id}` has {id} more than once: keep one of them",
             ),
             (b"http://{id}.a/", "line 1"),
-            (b"\xef\xbb\xbfhttps://b/", "line 1: the URL `https://b/` does not begin"),
+            (b"\xef\xbb\xbfftp://b/", "line 1: the URL `ftp://b/` begins with neither"),
             (b"http://a/b c", "line 1: the URL `http://a/b c` cannot be read: ' ' in the path or query is written %20"),
             (
                 b"a.example/x",
-                "line 1: the URL `a.example/x` does not begin with http://: did you mean http://a.example/x?",
+                "line 1: the URL `a.example/x` does not begin with http:// or https://: did you mean http://a.example/x?",
             ),
             (b"http://a/\n\xff\xfe\n", "line 2 is no UTF-8"),
             (long.as_bytes(), "line 1 is longer than 64 KiB"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::MAX_CONNECTIONS;
 use crawlmark_harness::process::usable_cpus;
-use crawlmark_results::studies::scale::{Held, Size};
+use crawlmark_results::studies::scale::{FixedQuantity, Size};
 
 use crate::cli::{Auto, RunArgs, ScaleArgs, given_in_rounds};
 use crate::crawl::redact;
@@ -43,7 +43,7 @@ pub(super) struct ScaleSettings {
     /// Arguments of the round that shows what this client could do; none when it is not to be run.
     pub(super) ceiling: Option<Vec<String>>,
     /// Quantity that each curve holds fixed.
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<FixedQuantity>,
     /// Every size, each once.
     pub(super) sizes: Vec<Size>,
     /// Time for which a round sends.
@@ -199,7 +199,7 @@ fn refuse_own(args: &ScaleArgs) -> Result<(), Error> {
 }
 
 /// Return the quantity that each curve holds fixed, and all sizes.
-fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<Held>, Vec<Size>), Error> {
+fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<FixedQuantity>, Vec<Size>), Error> {
     let shards = list("--shards", &args.shards)?;
     let connections = list("--connections", &args.connections)?;
     let shards = match (&*shards, connections.len()) {
@@ -211,9 +211,9 @@ fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<Held>, Vec<Size>), Error> 
     let each = if args.latency_bound.is_some() { EACH_LATENCY_BOUND } else { EACH };
     let each = args.connections_per_shard.unwrap_or(each);
     let held = match (&*shards, &*connections) {
-        (_, []) => vec![Held::ConnectionsPerShard(each)],
-        ([one], [_, _, ..]) => vec![Held::Shards(*one)],
-        (_, all) => all.iter().copied().map(Held::Connections).collect(),
+        (_, []) => vec![FixedQuantity::ConnectionsPerShard(each)],
+        ([one], [_, _, ..]) => vec![FixedQuantity::Shards(*one)],
+        (_, all) => all.iter().copied().map(FixedQuantity::Connections).collect(),
     };
     let mut sizes = Vec::new();
     for shards in shards {
@@ -248,9 +248,7 @@ fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<Held>, Vec<Size>), Error> 
 fn list(flag: &str, given: &[u32]) -> Result<Vec<u32>, Error> {
     let mut seen = BTreeSet::new();
     match given.iter().find(|number| !seen.insert(**number)) {
-        Some(twice) => {
-            usage(format!("{flag} has {twice} twice: a size is tried once in each replicate, see --repeats"))
-        }
+        Some(twice) => usage(format!("{flag} has {twice} twice: a size is tried once per repeat, see --repeats")),
         None => Ok(seen.into_iter().collect()),
     }
 }

@@ -1,7 +1,6 @@
 //! The experiments: which runs each of them is, of what target, and for how long. Each run has a target and shards of its
 //! own, and leaves nothing behind for the next one.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -9,9 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ThrottlingPolicy};
+use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
 use crawlmark_harness::supervisor::{Interval, Live, LiveState, Observer};
-use crawlmark_harness::units::{IdRange, Rate, RateShape};
+use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_mock_server::{Config, Latency, Stall};
 use crawlmark_results::run::report::{Environment, Labels, Placement, Report, Source};
 use crawlmark_results::studies::compare::{Disturbance, Order, OrderSchedule};
@@ -26,7 +25,7 @@ use super::judge::Evidence;
 use super::pairs::{CANDIDATE_HOLD, MOST_DISTURBED, PAIRS, pair};
 use super::seen::ObservedRun;
 use crate::cli::Row;
-use crate::crawl::{CrawlSpec, Expectations, Held, RequestShape, Reuse, Targets, Template};
+use crate::crawl::{CrawlSpec, Expectations, HoldHeader, RequestShape, Reuse, Targets, Template};
 use crate::error::Error;
 use crate::measure;
 use crate::target::Target;
@@ -178,7 +177,7 @@ struct Setup {
     ids: u64,
     duration: Option<Duration>,
     arrivals: Arrivals,
-    held: Held,
+    held: HoldHeader,
 }
 
 impl Setup {
@@ -190,12 +189,12 @@ impl Setup {
             ids: MANY,
             duration: None,
             arrivals: Arrivals::Asap,
-            held: Held::Unasked,
+            held: HoldHeader::Ignored,
         }
     }
 
     fn modes(ids: u64) -> Self {
-        let mut setup = Self { connections: MODES_CONNECTIONS, ids, held: Held::AsTold, ..Self::closed_loop(HOLD) };
+        let mut setup = Self { connections: MODES_CONNECTIONS, ids, held: HoldHeader::Read, ..Self::closed_loop(HOLD) };
         setup.config.latency = Latency::Bimodal { first: HOLD, second: SLOW_HOLD, share_of_second: SLOW_SHARE };
         setup
     }
@@ -239,6 +238,7 @@ impl Setup {
             reuse: Reuse::default(),
             local_ips: None,
             held: self.held,
+            tls: None,
         };
         let record = measure::crawl(&plan, &spec, Clock::start(), watch)?;
         if let Some(signal) = record.interrupted {
@@ -251,32 +251,22 @@ impl Setup {
             intervals: Vec::new(),
             environment: Environment::read(Placement::Colocated),
         });
-        let books = measure::hear_out(&mut report, target);
-        Ok(ObservedRun::new(&report, &record, &books))
+        let ledger = measure::compare_with_ledger(&mut report, target);
+        Ok(ObservedRun::new(&report, &record, &ledger))
     }
 
     fn plan(&self, target: String) -> RunPlan {
         RunPlan {
-            target,
-            workload: BTreeMap::new(),
-            ids: IdRange { start: 0, end: self.ids },
             shards: self.shards,
             connections: self.connections,
             rate: self.arrivals.gaps().map(|_| Rate { permits: PER_S, period_ns: SECOND_NS }),
-            shape: RateShape::Constant,
-            burst: 0,
-            at_start: 0,
             arrivals: self.arrivals,
-            pacing: Pacing::Sleep,
-            throttling: ThrottlingPolicy::default(),
-            per_host: PerHost::default(),
             duration: self.duration,
-            warmup: Duration::ZERO,
             grace: TIMEOUT,
             timeout: TIMEOUT,
-            shard_deadline: Duration::from_secs(10),
             seed: SEED,
             pinning: Pinning::PerCpu,
+            ..RunPlan::new(target, IdRange { start: 0, end: self.ids })
         }
     }
 }
@@ -301,7 +291,7 @@ impl<'a> Watch<'a> {
 
     /// Stops a process and lets it go on.
     ///
-    /// The supervisor waits meanwhile, which nobody notices: its only shard is stopped and has nothing to say. So the shard
+    /// The supervisor waits in the meantime, which nobody notices: its only shard is stopped and has nothing to say. So the shard
     /// goes on whatever happens here; and when this process is killed, its shards are, too.
     fn freeze(&mut self, pid: i32) {
         let (pid, clock) = (Pid::from_raw(pid), Clock::start());

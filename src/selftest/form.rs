@@ -42,7 +42,7 @@ pub(super) enum Form {
 /// An open or closed loop through one stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scene {
-    /// For how long requests are intended.
+    /// For how long requests are scheduled.
     pub(super) lasts: Duration,
     /// For how long the target answers nothing.
     pub(super) stall: Duration,
@@ -133,7 +133,7 @@ pub(super) fn run_takes(duration: Duration) -> Duration {
 impl Scene {
     /// The `q`-th quantile of the response times of an open loop, s.
     ///
-    /// Requests are intended at a constant rate for `T`, and each is held for `H`. No answer is due in the stall of `S`:
+    /// Requests are scheduled at a constant rate for `T`, and each is held for `H`. No answer is due in the stall of `S`:
     /// a request of up to `H` before it is answered at its end, one that comes in it begins its hold at its end. So of
     /// those that come during `H + S`, for each `x` from `H` to `S + H` those of `S + 2H - x` wait longer than `x`:
     ///

@@ -109,7 +109,7 @@ pub(super) fn judge(row: Row, evidence: &Evidence) -> Option<Attempt> {
 fn attempt(runs: &[&ObservedRun], figures: Vec<Figure>) -> Attempt {
     let disturbed_by = runs.iter().flat_map(|run| run.troubles());
     let broken = runs.iter().filter(|run| run.verdict == Verdict::Incomplete);
-    let broken = broken.map(|run| Figure::word("the books", "add up", &run.reasons.join("; ")).never_other());
+    let broken = broken.map(|run| Figure::word("counts", "add up", &run.reasons.join("; ")).never_other());
     weighed(disturbed_by.collect(), broken.chain(figures).collect())
 }
 
@@ -117,7 +117,7 @@ fn attempt(runs: &[&ObservedRun], figures: Vec<Figure>) -> Attempt {
 fn weighed(mut disturbed_by: Vec<String>, figures: Vec<Figure>) -> Attempt {
     if disturbed_by.is_empty() && figures.iter().all(|figure| figure.met || figure.measured.is_none()) {
         let unknown = figures.iter().filter(|figure| figure.measured.is_none());
-        disturbed_by.extend(unknown.map(|figure| format!("{}: too few answers in the time to tell", figure.what)));
+        disturbed_by.extend(unknown.map(|figure| format!("{}: too few responses", figure.what)));
     }
     Attempt { disturbed_by, figures }
 }
@@ -137,7 +137,7 @@ fn modes(run: &ObservedRun, slow: u64) -> Vec<Figure> {
     };
     let counted = run.above(Series::ServiceOk, SLOW_HOLD / 2) as f64;
     vec![
-        Figure::number("slow answers", (Unit::Count, slow as f64), Some(counted), Allowed::exactly(slow as f64)),
+        Figure::number("slow responses", (Unit::Count, slow as f64), Some(counted), Allowed::exactly(slow as f64)),
         time("service p50", 0.5, HOLD, 25.0),
         time("service p97", 0.97, HOLD, 60.0),
         time("service p99", 0.99, SLOW_HOLD, 540.0),
@@ -153,7 +153,7 @@ fn overhead(run: &ObservedRun) -> Vec<Figure> {
         Figure::number(what, (Unit::Count, expected), Some(counted), Allowed::exactly(expected)).never_other()
     };
     vec![
-        exactly("answers that tell", run.count(Series::ServiceOk), run.count(Series::Overhead)),
+        exactly("responses with a hold", run.count(Series::ServiceOk), run.count(Series::Overhead)),
         exactly("shorter than held", 0, run.at_zero(Series::Overhead)),
         time("service - hold p50", 0.5, 1.5),
         time("service - hold p99", 0.99, 15.0),

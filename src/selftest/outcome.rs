@@ -95,10 +95,10 @@ impl RowOutcome {
 const fn tests(row: Row) -> &'static str {
     match row {
         Row::R1 => "2 % of the items take 500 ms, the rest 20 ms",
-        Row::R2 => "service time less the hold that the target tells",
+        Row::R2 => "service time minus the hold reported by the target",
         Row::R3 => "open loop, 200/s, through a stall of the target",
-        Row::R4 => "closed loop, a few in flight, through the same",
-        Row::R5 => "requests of the open loop, of those scheduled",
+        Row::R4 => "closed loop, a few in flight, through the same stall",
+        Row::R5 => "requests scheduled in the open loop: reported and counted",
         Row::R6 => "50 ms, 8 connections per shard: 2 shards against 1",
         Row::R7 => "a shard is stopped for half a second",
         Row::R8 => "21 ms against 20 ms, in pairs of runs",
@@ -136,7 +136,7 @@ impl MeasurementError {
 
 /// The whole outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Outcome {
+pub(crate) struct SelftestResult {
     /// [`SCHEMA`].
     pub(crate) schema: String,
     /// The name of the result.
@@ -175,7 +175,7 @@ pub(super) struct Circumstances {
     pub(super) environment: Environment,
 }
 
-impl Outcome {
+impl SelftestResult {
     /// Create the outcome from its rows.
     pub(super) fn new(rows: Vec<RowOutcome>, circumstances: Circumstances) -> Self {
         let Circumstances { name, started_at, finished_at, form, interrupted_by, environment } = circumstances;
@@ -217,13 +217,13 @@ fn sentence(verdict: RowResult, rows: &[RowOutcome]) -> String {
         }
     };
     match verdict {
-        RowResult::Passed => "what is measured on this machine is true, within the tolerances shown".to_owned(),
+        RowResult::Passed => "measurements on this machine are correct, within the tolerances shown".to_owned(),
         RowResult::Failed => format!(
-            "{} failed: do not believe what is measured here before the reason is known",
+            "{} failed: do not rely on measurements on this machine until the reason is known",
             named(RowResult::Failed)
         ),
         RowResult::Disturbed => format!(
-            "nothing failed, but {} could not be judged: the machine did other things meanwhile; try again when it is quiet",
+            "nothing failed, but {} could not be judged: the machine was busy; try again when it is idle",
             named(RowResult::Disturbed)
         ),
         RowResult::NotRun => format!("stopped before {} could be judged", named(RowResult::NotRun)),
@@ -272,7 +272,7 @@ mod tests {
         }
     }
 
-    fn outcome(rows: Vec<RowOutcome>, interrupted_by: Option<i32>) -> Outcome {
+    fn outcome(rows: Vec<RowOutcome>, interrupted_by: Option<i32>) -> SelftestResult {
         let environment = Environment::read(crawlmark_results::run::report::Placement::Colocated);
         let now = "2026-01-02T03:04:05Z".to_owned();
         let circumstances = Circumstances {
@@ -283,7 +283,7 @@ mod tests {
             interrupted_by,
             environment,
         };
-        Outcome::new(rows, circumstances)
+        SelftestResult::new(rows, circumstances)
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
         let row = |row, disturbed: &[&str], us| RowOutcome::of(row, vec![attempt(disturbed, us); 3]);
         let good = || row(Row::R1, &[], 50.0);
         for (rows, signal, code, says) in [
-            (vec![good()], None, 0, "is true"),
+            (vec![good()], None, 0, "are correct"),
             (vec![good(), row(Row::R2, &["steal"], 50.0)], None, 5, "but R2 could not be judged"),
             (vec![row(Row::R2, &["steal"], 50.0), row(Row::R3, &[], 500.0), good()], None, 3, "R3 failed"),
             (vec![good(), RowOutcome::of(Row::R4, vec![])], Some(2), 5, "before R4 could be judged"),

@@ -23,7 +23,7 @@ pub(super) struct ObservedRun {
     pub(super) achieved_per_s: Option<f64>,
     /// Requests that the target counted.
     pub(super) asked: u64,
-    /// One hold in a hundred ended later than intended by this or more, as the target says, us.
+    /// One hold in a hundred ended later than planned by this or more, as the target says, us.
     pub(super) target_late_us: u64,
 }
 
@@ -43,13 +43,13 @@ impl ObservedRun {
         // After a stall an open loop's answers are due all at once, and the last of them late, on a machine however quiet.
         if self.achieved_per_s.is_none() && self.target_late_us > TARGET_LATE_US {
             let late = micros(self.target_late_us as f64);
-            troubles.push(format!("the target itself ended one hold in a hundred {late} late or more"));
+            troubles.push(format!("the target itself ended 1 % of its holds at least {late} late"));
         }
         troubles
     }
 
     /// Counts by the crawl's report and by the target.
-    pub(super) fn new(report: &Report, record: &RunRecord, books: &Ledger) -> Self {
+    pub(super) fn new(report: &Report, record: &RunRecord, ledger: &Ledger) -> Self {
         let mut stats = ShardStats::new(Bounds::for_timeout(report.plan.run.timeout));
         record.shards.iter().for_each(|shard| shard.stats.add_to(&mut stats));
         Self {
@@ -58,9 +58,9 @@ impl ObservedRun {
             stats,
             items_per_s: report.totals.items_per_s,
             achieved_per_s: report.schedule.as_ref().map(|schedule| schedule.achieved_per_s),
-            asked: books.requests,
-            // The books know it by powers of two, and say the upper end.
-            target_late_us: books.hold_error_us.p99_at_most_us.map_or(0, |us| us.div_ceil(2)),
+            asked: ledger.requests,
+            // The counts know it by powers of two, and say the upper end.
+            target_late_us: ledger.hold_error_us.p99_at_most_us.map_or(0, |us| us.div_ceil(2)),
         }
     }
 

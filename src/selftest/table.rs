@@ -6,9 +6,9 @@ use crawlmark_results::show::text::{grouped_f64, micros};
 use crawlmark_results::studies::StudyResult;
 
 use super::figure::{Figure, Quantity, Unit};
-use super::outcome::{Outcome, RowOutcome, RowResult};
+use super::outcome::{RowOutcome, RowResult, SelftestResult};
 
-impl StudyResult for Outcome {
+impl StudyResult for SelftestResult {
     const FILE: &'static str = "selftest.json";
 
     fn doc(&self) -> Doc {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!([0.0, -1_500.0, 48.4].map(|error| signed(&time, error)), ["0", "-1.50 ms", "+48.4 µs"]);
     }
 
-    fn outcome() -> Outcome {
+    fn outcome() -> SelftestResult {
         let good = figure(Unit::Us, 20_000.0, Some(20_400.0), Allowed::between(20_000.0, 25_000.0));
         let bad = figure(Unit::Us, 20_000.0, Some(26_000.0), Allowed::between(20_000.0, 25_000.0));
         let reason = "shard 0 spent 31 % of the run waiting for a CPU, so some responses were read late and look \
@@ -188,7 +188,7 @@ mod tests {
             RowOutcome::of(Row::R5, vec![attempt(&[reason], &good); 3]),
         ];
         let now = "2026-01-02T03:04:05Z".to_owned();
-        Outcome::new(
+        SelftestResult::new(
             rows,
             Circumstances {
                 name: "selftest".to_owned(),

@@ -17,22 +17,23 @@ const SUMMARY: &str = "summary.md";
 /// Directories named at most; the others are counted.
 const NAMED: usize = 3;
 
-/// Begins the directory of a result of this name.
+/// Begins the directory of a result of this name, which may go on from one that is `resumed`.
 ///
 /// # Errors
 /// When it cannot be made, or would replace something.
-pub(crate) fn directory(keep: &OutputArgs, name: &str) -> Result<ResultDir, Error> {
+pub(crate) fn directory(keep: &OutputArgs, name: &str, resumed: Option<&Path>) -> Result<ResultDir, Error> {
     let directory = result_directory(keep.out.as_deref(), name)?;
     if !keep.quiet {
-        terminal::say(&left_over(directory.path()));
+        terminal::say(&left_over(directory.path(), resumed));
     }
     Ok(directory)
 }
 
-/// A note on what earlier runs that were never finished left beside `out`; nothing when they left nothing.
-pub(crate) fn left_over(out: &Path) -> String {
+/// A note on what earlier runs that were never finished left beside `out`, but for one that is `resumed`; nothing when they left nothing.
+pub(crate) fn left_over(out: &Path, resumed: Option<&Path>) -> String {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let left = result_dir::left_over(parent);
+    let mut left = result_dir::left_over(parent);
+    left.retain(|left| resumed.is_none_or(|resumed| left.file_name() != resumed.file_name()));
     let note = |path: &PathBuf| {
         let holds = if holds_measurements(path) { "holds measurements of" } else { "holds nothing measured by" };
         format!(
@@ -124,4 +125,20 @@ pub(crate) fn print(result: &impl StudyResult, form: FormArgs) -> Result<(), Err
         _ => result.doc().terminal(terminal::columns()),
     };
     terminal::print(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_resumed_is_none_to_remove() {
+        let home = tempfile::tempdir().unwrap();
+        let [resumed, other] = [".a.1.partial", ".b.1.partial"].map(|name| home.path().join(name));
+        for path in [&resumed, &other] {
+            std::fs::create_dir(path).unwrap();
+        }
+        let said = left_over(&home.path().join("out"), Some(&resumed));
+        assert!(!said.contains(".a.1.partial") && said.contains(".b.1.partial"), "{said}");
+    }
 }

@@ -33,7 +33,9 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// State that rounds share.
 pub(crate) struct Rounds<'a> {
-    pub(crate) held: &'a HeldSignals,
+    held: &'a HeldSignals,
+    /// Signal that arrived together with the end of a round that counts.
+    stopped_by: Option<i32>,
     /// Display of the stages.
     pub(crate) stages: &'a mut Stages,
     ready: Duration,
@@ -97,7 +99,7 @@ impl RoundResults {
 impl<'a> Rounds<'a> {
     /// Rounds in the directory `place`, whose targets have `ready` to accept connections; a signal ends them.
     pub(crate) const fn new(held: &'a HeldSignals, stages: &'a mut Stages, ready: Duration, place: &'a Path) -> Self {
-        Self { held, stages, ready, place, has_begun: false, has_warned: false, unsaved: None }
+        Self { held, stopped_by: None, stages, ready, place, has_begun: false, has_warned: false, unsaved: None }
     }
 
     /// The directory of the study.
@@ -114,6 +116,14 @@ impl<'a> Rounds<'a> {
         self.unsaved.clone().map_or(Ok(()), |why| Err(Error::Round(why)))
     }
 
+    /// Return the signal that asks for a stop; wait for one for `most`.
+    ///
+    /// # Errors
+    /// When signals cannot be read.
+    pub(crate) fn asks_to_stop(&self, most: Duration) -> Result<Option<i32>, Error> {
+        self.stopped_by.map_or_else(|| self.held.asks_to_stop(most).map_err(Error::Signal), |signal| Ok(Some(signal)))
+    }
+
     /// Run a round, whose result goes to `folder` in the directory of the study. One that was measured and could not be saved is returned,
     /// too: see [`Rounds::check_saved`].
     ///
@@ -124,7 +134,7 @@ impl<'a> Rounds<'a> {
         let place = &self.place.join(folder);
         self.has_begun = false;
         // One that came between two rounds.
-        if let Some(signal) = self.held.asks_to_stop(Duration::ZERO).map_err(Error::Signal)? {
+        if let Some(signal) = self.asks_to_stop(Duration::ZERO)? {
             return Err(Error::Stopped(signal));
         }
         let beside = |ending: &str| place.with_extension(ending);
@@ -234,11 +244,17 @@ impl<'a> Rounds<'a> {
             if service.is_some_and(Service::has_ended) {
                 return Ok(child.end(GRACE));
             }
-            if let Some(signal) = self.held.asks_to_stop(LOOK).map_err(Error::Signal)? {
-                let _ = child.end(GRACE);
-                if result_dir::read(place).is_ok_and(|report| report.totals.attempts == 0) {
+            if let Some(signal) = self.asks_to_stop(LOOK)? {
+                let exit = child.end(GRACE);
+                match result_dir::read(place) {
+                    // It was over when the signal came: it counts, and no other begins.
+                    Ok(report) if report.interrupted_by.is_none() => {
+                        self.stopped_by = Some(signal);
+                        return Ok(exit);
+                    }
                     // Stopped before its first request: there is nothing in it.
-                    let _ = fs::remove_dir_all(place);
+                    Ok(report) if report.totals.attempts == 0 => drop(fs::remove_dir_all(place)),
+                    _ => {}
                 }
                 return Err(Error::Stopped(signal));
             }

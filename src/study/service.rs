@@ -133,13 +133,13 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // Whoever left the session was started to outlive the command, and is not this program's to end. The numbers stay
-        // taken meanwhile: nobody has waited for the leader.
+        // A process that left the session was started to outlive the command, and is not this program's to end. The numbers stay
+        // taken in the meantime: nobody has waited for the leader.
         let session = self.child.pid();
         let signal = |signal| {
             let members = members(session);
             for member in &members {
-                // One that has ended meanwhile is no error.
+                // One that has ended in the meantime is no error.
                 let _ = kill(*member, signal);
             }
             !members.is_empty()
@@ -149,7 +149,7 @@ impl Drop for Service {
         while !self.child.has_ended() && Duration::from_nanos(clock.now().0) < GRACE {
             std::thread::sleep(LOOK / 10);
         }
-        // Again for what they started meanwhile.
+        // Again for what they started in the meantime.
         for _ in 0..GENERATIONS {
             if !signal(Signal::SIGKILL) {
                 break;

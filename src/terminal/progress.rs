@@ -1,16 +1,18 @@
 //! A run as it goes: a view that is drawn in place on a terminal, lines elsewhere. From the supervisor's loop, without a
 //! thread.
 //!
-//! `gauge` reads off what is shown; `table`, `details`, `sparkline` and `fold` make text of it; `frame` puts that together
-//! for a terminal of a given size, and `canvas` draws it.
+//! `gauge` reads off what is shown; `table`, `details`, `sparkline` and `fold` make text of it, `panels` and `chart` make charts;
+//! `frame` puts that together for a terminal of a given size, and `canvas` draws it.
 
 mod bars;
 mod canvas;
+mod chart;
 mod details;
 mod fold;
 mod frame;
 mod gauge;
 mod lines;
+mod panels;
 mod sparkline;
 mod table;
 mod text;
@@ -27,6 +29,7 @@ use crawlmark_harness::supervisor::Live;
 
 use self::bars::Bars;
 use self::lines::Lines;
+pub(crate) use self::panels::RunSeconds;
 pub(super) use self::sparkline::Glyphs;
 
 /// Display of the progress of a run.
@@ -50,12 +53,12 @@ impl Progress {
         }
     }
 
-    /// Shows how the run stands. What is printed next starts on a clean line, at any time.
-    pub(crate) fn show(&mut self, live: &Live) {
+    /// Show the state of the run and its last seconds. What is printed next starts on a clean line, at any time.
+    pub(crate) fn show(&mut self, live: &Live, seconds: RunSeconds<'_>) {
         match self {
             Self::Silent => {}
             Self::Lines(lines) => lines.show(live),
-            Self::Bars(bars) => bars.show(live),
+            Self::Bars(bars) => bars.show(live, seconds),
         }
     }
 }

@@ -115,11 +115,16 @@ class Target:
         return [arrival for arrival in self.arrivals if arrival.replied is not None]
 
     def _serve(self):
-        while not self._over:
-            wait = 0.05
+        while True:
+            # What came before the end was announced is still read: it is part of what is compared.
+            over = self._over
+            wait = 0.0 if over else 0.05
             if self._steps:
                 wait = min(wait, max(0.0, (self._steps[0][0] - now_ns()) / 1e9))
-            for fd, event in self._epoll.poll(wait):
+            events = self._epoll.poll(wait)
+            if over and not events:
+                return
+            for fd, event in events:
                 if fd == self._listener.fileno():
                     self._accept()
                 elif fd in self._peers:

@@ -207,7 +207,7 @@ fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
     for (args, says) in [
         (&["--base", "--nonsense"][..], "--base and the flags after --, together: unexpected argument '--nonsense'"),
         (&["--cand", "--out here"], "--out is for single runs"),
-        (&["--cand", "--fail-if rate>1"], "--fail-if is for single runs"),
+        (&["--cand", "--threshold rate>1"], "--threshold is for single runs"),
         (&["--base", "'open"], "has a quotation mark that is not closed"),
         (&["--base-target", "true"], "needs a URL with {port} in it"),
         (&["--cand-bin", "/nowhere/crawlmark"], "--cand-bin /nowhere/crawlmark: No such file"),

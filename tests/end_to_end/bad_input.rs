@@ -45,6 +45,15 @@ impl Door {
     }
 }
 
+#[test]
+fn what_is_there_twice_or_below_nothing_is_refused() {
+    assert_refused(&[
+        (&["URL", "--tag", "a=1", "--tag", "b=1", "--tag", "a=2"], "--tag a is there twice"),
+        (&["URL", "-H", "Host: evil", "-H", "host: two"], "--header Host is there twice"),
+        (&["URL", "--expect", "len:-5"], "`len:-5` is no length"),
+    ]);
+}
+
 /// Everything below a directory.
 fn contents(directory: &Path) -> Vec<String> {
     fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
@@ -173,7 +182,7 @@ fn what_is_no_target_is_refused() {
         (&["http://127.0.0.1/{}"], "write {id} where the ID goes"),
         (&["http://127.0.0.1/{id"], "write {id} where the ID goes"),
         (&["ftp://127.0.0.1/{id}"], "ftp://127.0.0.1/"),
-        (&["https://127.0.0.1/{id}"], "https://127.0.0.1/"),
+        (&["ftp://127.0.0.1/{id}"], "ftp://127.0.0.1/"),
         (&["http://127.0.0.1:99999/{id}"], "http://127.0.0.1:99999/"),
         (&["http://127.0.0.1/{id}/{id}"], "{id}"),
         (&["http://{id}/"], "{id}"),
@@ -324,7 +333,7 @@ fn a_list_with_a_bad_line_is_refused_with_the_line_and_without_secrets() {
     let door = Door::open();
     let place = tempfile::tempdir().unwrap();
     for (bad, says) in [
-        ("https://h/", "line 3: the URL `https://h/` does not begin with http://"),
+        ("ftp://h/", "line 3: the URL `ftp://h/` begins with neither http:// nor https://"),
         ("http://user:secret@h/", "line 3: the URL holds a user name or password"),
         ("http://h/{id}/{id}", "line 3: the URL `http://h/{id}/{id}` has {id} more than once: keep one of them"),
         ("http://192.0.2.1/", "--rate"),

@@ -24,7 +24,7 @@ static SCHEMA: LazyLock<Value> =
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
 
 /// Probes that take no longer than they must.
-const SHORT: [&str; 4] = ["--probe", "1s", "--warmup", "300ms"];
+const SHORT: [&str; 6] = ["--probe", "1s", "--warmup", "300ms", "--rest", "100ms"];
 
 /// Starts `capacity` with these flags.
 fn started(args: &[&str]) -> Started {
@@ -92,7 +92,8 @@ fn a_limit_is_found_and_saved() {
 #[test]
 fn what_is_shown_of_a_probe_is_what_the_result_says_of_it() {
     // What a burst of a second lets pass is known to fail only once higher rates were refused.
-    let done = capacity(&["--from", "100", "--max-rate", "800"], &["--target-limit", "200/s:burst=200"]);
+    let done =
+        capacity(&["--from", "100", "--max-rate", "800", "--precision", "20%"], &["--target-limit", "200/s:burst=200"]);
     let saved = done.capacity();
     let shown = |number: u64| {
         let name = format!("probe {number} ");
@@ -105,7 +106,7 @@ fn what_is_shown_of_a_probe_is_what_the_result_says_of_it() {
             "pass" => " passes",
             "fail" => " fails",
             "collapse" => " fails badly",
-            _ => " says nothing",
+            _ => " is void",
         };
         let line = shown(probe["number"].as_u64().unwrap());
         assert!(line.contains(word), "{line}, where it is{word}: {}", done.stderr);
@@ -116,7 +117,8 @@ fn what_is_shown_of_a_probe_is_what_the_result_says_of_it() {
 
 #[test]
 fn the_least_rate_that_fails_has_an_exit_code_of_its_own() {
-    let done = capacity(&["--from", "100", "--fail-if", "throttled_rate < 1%"], &["--target-limit", "20/s"]).code(&[3]);
+    let done =
+        capacity(&["--from", "100", "--threshold", "throttled_rate < 1%"], &["--target-limit", "20/s"]).code(&[3]);
     let saved = done.capacity();
     assert_eq!((&saved["outcome"], &saved["capacity_per_s"]), (&"least_fails".into(), &Value::Null));
     assert!(done.stdout.starts_with("Even 100/s fails"), "{}", done.stdout);
@@ -124,8 +126,8 @@ fn the_least_rate_that_fails_has_an_exit_code_of_its_own() {
 
 #[test]
 fn a_search_that_was_killed_goes_on_from_its_probes() {
-    let args =
-        [&SHORT[..], &["--from", "60", "--max-rate", "240", "--out", "out", "--fail-if", "errors < 1000000"]].concat();
+    let args = [&SHORT[..], &["--from", "60", "--max-rate", "240", "--out", "out", "--threshold", "errors < 1000000"]]
+        .concat();
     let run = ["--", "-s", "1"];
     let mut search = started(&[&args[..], &run].concat());
     wait_for("two probes", || (journal(&search).len() >= 3).then_some(()));
@@ -300,7 +302,7 @@ fn time(value: &Value) -> Duration {
 fn a_target_that_asks_for_patience_gets_it_between_the_probes() {
     let target = Target::start("--limit 30/s:burst=1:retry=seconds");
     let url = format!("http://{}/items/{{id}}", target.address());
-    let flags = ["--from", "60", "--rest", "0s", "--out", "out", &url, "--", "-s", "1"];
+    let flags = ["--from", "60", "--out", "out", &url, "--", "-s", "1"];
     let saved = started(&[&SHORT[..], &flags].concat()).end().code(&[3]).capacity();
     let probes = saved["probes"].as_array().unwrap();
     assert!(probes.len() >= 4, "{probes:?}");

@@ -1,4 +1,4 @@
-//! How long connections live, and where they come from, as the target sees it and as its books have it.
+//! Lifetime and source addresses of connections, as the target sees and counts them.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ fn a_connection_counts_when_it_is_open_wherever_its_first_request_ends() {
     let report = Run::start(
         format!("{} -d 2s --grace 100ms --timeout 2m --shards 2 -c 40 -R 100 --arrivals constant", target.url())
             .split(' ')
-            .chain(["--fail-if", "connections_opened == 40"]),
+            .chain(["--threshold", "connections_opened == 40"]),
     )
     .end()
     .report(0);

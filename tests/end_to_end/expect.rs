@@ -1,4 +1,4 @@
-//! `--expect` in every form, seen good and bad: answers of the bundled target's stubs, its books as the second witness.
+//! `--expect` in every form, seen good and bad: answers of the bundled target's stubs, its counts as the second witness.
 
 use std::collections::BTreeMap;
 

@@ -67,7 +67,7 @@ fn have_read(result: &Path) {
 #[track_caller]
 fn assert_exports(line: &str, code: i32) {
     let args = line.split_whitespace().map(ToOwned::to_owned).chain(every_export());
-    let ended = Run::start(args.chain(["--fail-if".to_owned(), "attempts > 0".to_owned()])).end();
+    let ended = Run::start(args.chain(["--threshold".to_owned(), "attempts > 0".to_owned()])).end();
     ended.report(code);
     let result = ended.result();
     let schemas = [
@@ -143,7 +143,7 @@ fn an_export_goes_where_it_is_told() {
     assert!(said.stdout.contains("\nReport: four/report.html\n"), "{}", said.stdout);
 
     let said = call(place.path(), &["report", "three", "--export", "step-summary=-"]);
-    assert!(said.stdout.starts_with("## crawl\n"), "{}", said.stdout);
+    assert!(said.stdout.starts_with("## crawl: http://127.0.0.1:"), "{}", said.stdout);
     let said = call(place.path(), &["report", "three/result.json", "four", "--export", "k6-summary"]);
     assert_eq!(said.stdout, "three/k6-summary.json\nfour/k6-summary.json\n", "{}", said.stderr);
     let measured = fs::read(place.path().join("three/result.json")).unwrap();
@@ -195,7 +195,7 @@ fn a_part_of_a_run_is_refused_as_a_point_of_a_history_and_the_rest_is_written() 
 #[test]
 fn a_gate_that_fails_has_the_exit_code_that_was_asked_for() {
     let target = Target::start("");
-    let line = format!("{} --ids 0..100 --shards 1 -c 2 --fail-if items<5", target.url());
+    let line = format!("{} --ids 0..100 --shards 1 -c 2 --threshold items<5", target.url());
     Run::start(line.split(' ')).end().report(3);
     Run::start(line.split(' ').chain(["--k6-exit-codes"])).end().report(99);
 }

@@ -12,14 +12,14 @@ use crate::process::wait_for;
 use crate::run::crawl;
 
 /// A running nginx. Dropped, it is ended.
-struct Nginx {
+pub(crate) struct Nginx {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     place: TempDir,
 }
 
 /// Where nginx is, on a machine that has it.
-fn nginx() -> Option<PathBuf> {
+pub(crate) fn nginx() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let candidates = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     candidates.map(|directory| directory.join("nginx")).find(|program| program.is_file())
@@ -28,11 +28,20 @@ fn nginx() -> Option<PathBuf> {
 impl Nginx {
     /// Starts it on a free port, with these locations.
     fn start(program: &Path, locations: &str) -> Self {
+        Self::start_on(program, "", locations)
+    }
+
+    /// Start it with parameters of the port, such as `ssl`, and settings of the server beside its locations.
+    pub(crate) fn start_on(program: &Path, parameters: &str, locations: &str) -> Self {
         for _ in 0..10 {
             // Somebody may take the port before nginx does; then the next one is tried.
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let place = tempfile::tempdir().unwrap();
-            fs::write(place.path().join("nginx.conf"), configuration(place.path(), port, locations)).unwrap();
+            fs::write(
+                place.path().join("nginx.conf"),
+                configuration(place.path(), &format!("{port} {parameters}"), locations),
+            )
+            .unwrap();
             fs::write(place.path().join("item"), "an item").unwrap();
             let child = Command::new(program)
                 .arg("-p")
@@ -60,7 +69,7 @@ impl Nginx {
     }
 
     /// The lines of its access log for items.
-    fn log(&self) -> Vec<String> {
+    pub(crate) fn log(&self) -> Vec<String> {
         let log = fs::read_to_string(self.place.path().join("access.log")).unwrap();
         log.lines().filter(|line| line.contains("/items/")).map(str::to_owned).collect()
     }
@@ -74,7 +83,7 @@ impl Drop for Nginx {
 }
 
 /// One process in the foreground, which keeps to its own directory.
-fn configuration(place: &Path, port: u16, locations: &str) -> String {
+fn configuration(place: &Path, port: &str, locations: &str) -> String {
     let place = place.display();
     format!(
         "daemon off;

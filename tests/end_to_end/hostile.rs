@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use crate::run::{ONE_ATTEMPT, Run};
+use crate::run::{Ended, ONE_ATTEMPT, Run};
 use crate::scripted::{OK, Peer, with_server};
 
 /// `--timeout` of each crawl.
@@ -74,27 +74,8 @@ impl Case {
     /// Crawls `items` of it over `connections`, and as many of a healthy host beside it.
     #[track_caller]
     fn check(&self, connections: u64, items: u64) {
-        let ended = with_server(
-            |peer| self.serve(peer),
-            |hostile| {
-                let healthy = |mut peer: Peer| {
-                    while peer.request().is_some() {
-                        peer.send(OK);
-                    }
-                };
-                with_server(healthy, |healthy| {
-                    let mut urls = tempfile::NamedTempFile::new().unwrap();
-                    write!(urls, "http://{hostile}/{{id}}\nhttp://{healthy}/{{id}}\n").unwrap();
-                    let line = format!(
-                        "--urls {} -n {} --shards 1 -c {connections} --timeout {}ms {ONE_ATTEMPT}",
-                        urls.path().display(),
-                        2 * items,
-                        TIMEOUT.as_millis(),
-                    );
-                    Run::start(line.split(' ')).end()
-                })
-            },
-        );
+        let flags = format!("--shards 1 -c {connections} --timeout {}ms", TIMEOUT.as_millis());
+        let ended = crawl_beside_a_healthy_host(|peer| self.serve(peer), items, &flags);
         let report = ended.report(0);
         let name = format!("{:?} {:?} at {connections}", self.start, self.part);
         report.assert_states(&[("ok", items), ("failed", items)]);
@@ -112,6 +93,23 @@ impl Case {
     }
 }
 
+/// Crawls `items` of a host that is served by `hostile`, and as many of a healthy one, in turn.
+fn crawl_beside_a_healthy_host(hostile: impl Fn(Peer) + Sync, items: u64, flags: &str) -> Ended {
+    let healthy = |mut peer: Peer| {
+        while peer.request().is_some() {
+            peer.send(OK);
+        }
+    };
+    with_server(hostile, |hostile| {
+        with_server(healthy, |healthy| {
+            let mut urls = tempfile::NamedTempFile::new().unwrap();
+            write!(urls, "http://{hostile}/{{id}}\nhttp://{healthy}/{{id}}\n").unwrap();
+            let line = format!("--urls {} -n {} {flags} {ONE_ATTEMPT}", urls.path().display(), 2 * items);
+            Run::start(line.split(' ')).end()
+        })
+    })
+}
+
 #[test]
 fn an_answer_without_end_ends_in_time_at_one_connection() {
     for case in &CASES {
@@ -123,5 +121,25 @@ fn an_answer_without_end_ends_in_time_at_one_connection() {
 fn an_answer_without_end_does_not_starve_another_host() {
     for case in &CASES {
         case.check(64, 64);
+    }
+}
+
+#[test]
+fn interim_answers_are_allowed_up_to_64_and_the_next_one_is_malformed_at_once() {
+    // No client needs the timeout to know, nor the bytes: 65 of these are far below the limit on a head.
+    for interim in ["HTTP/1.1 100\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n"] {
+        for (count, last, expected) in [(64, OK, [("ok", 40), ("failed", 0)]), (65, "", [("ok", 20), ("failed", 20)])] {
+            let serve = |mut peer: Peer| {
+                while peer.request().is_some() {
+                    peer.send(&(interim.repeat(count) + last));
+                }
+            };
+            let report = crawl_beside_a_healthy_host(serve, 20, "--shards 1 -c 4 --timeout 10s").report(0);
+            report.assert_states(&expected);
+            let failed = expected[1].1;
+            let errors: Vec<_> = report.errors().into_iter().collect();
+            assert_eq!(errors, if failed > 0 { vec![("malformed".to_owned(), failed)] } else { vec![] }, "{interim:?}");
+            assert_eq!(report.statuses(), [("200".to_owned(), 40 - failed)].into(), "an interim answer is no answer");
+        }
     }
 }

@@ -2,12 +2,13 @@
 //! whatever ends the run.
 #![expect(clippy::unwrap_used, reason = "a test without a terminal is over")]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crawlmark_harness::clock::{Clock, duration_ns};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 use tempfile::TempDir;
@@ -57,13 +58,18 @@ impl Terminal {
     /// Reads what there is. Whether there may be more.
     fn read(&mut self) -> bool {
         let mut fds = [PollFd::new(self.keyboard.as_fd(), PollFlags::POLLIN)];
-        poll(&mut fds, PollTimeout::from(100_u8)).unwrap();
-        if !fds[0].any().unwrap() {
-            return true;
-        }
+        match poll(&mut fds, PollTimeout::from(100_u8)) {
+            Ok(0) | Err(Errno::EINTR) => return true,
+            ready => ready.unwrap(),
+        };
         let mut buffer = [0; 4096];
-        // A terminal that no process has open any more is an error.
-        let read = nix::unistd::read(&self.keyboard, &mut buffer).unwrap_or(0);
+        let read = match nix::unistd::read(&self.keyboard, &mut buffer) {
+            Ok(read) => read,
+            Err(Errno::EINTR) => return true,
+            // Linux returns EIO when no process has the terminal open any more.
+            Err(Errno::EIO) => 0,
+            Err(errno) => panic!("failed to read from the terminal: {errno}"),
+        };
         self.parser.process(&buffer[..read]);
         self.written.extend_from_slice(&buffer[..read]);
         read > 0
@@ -150,21 +156,45 @@ fn a_terminal_shows_colours_and_blocks_where_it_has_them() {
     let target = Target::start("--processes 1");
     let args = format!("{} -n 100 --shards 1 -c 8", target.url());
     let dim = b"\x1b[2m".as_slice();
-    for (term, locale, no_color) in [
-        ("xterm", "C.UTF-8", None),
-        ("xterm", "C.UTF-8", Some("1")),
-        ("linux", "C.UTF-8", Some("1")),
-        ("xterm", "C", Some("1")),
+    for (term, locale, no_color, color) in [
+        ("xterm", "C.UTF-8", None, "auto"),
+        ("xterm", "C.UTF-8", None, "never"),
+        ("xterm", "C.UTF-8", Some("1"), "auto"),
+        ("xterm", "C.UTF-8", Some("1"), "always"),
+        ("linux", "C.UTF-8", Some("1"), "auto"),
+        ("xterm", "C", Some("1"), "auto"),
     ] {
         let mut environment = vec![("TERM", term), ("LC_ALL", locale)];
         environment.extend(no_color.map(|value| ("NO_COLOR", value)));
-        let (is_coloured, is_ascii) = (no_color.is_none(), (term, locale) != ("xterm", "C.UTF-8"));
-        let mut terminal = Terminal::start(&args, &environment);
+        let is_coloured = color == "always" || color == "auto" && no_color.is_none();
+        let is_ascii = (term, locale) != ("xterm", "C.UTF-8");
+        let mut terminal = Terminal::start(&format!("{args} --color {color}"), &environment);
         assert_eq!(terminal.end().code(), Some(0), "{:#?}", terminal.lines());
         terminal.assert_clean_line();
         assert_eq!(starting_with(&terminal.lines(), "total ").len(), 1, "{environment:?}");
         assert_eq!(terminal.written.windows(dim.len()).any(|part| part == dim), is_coloured, "{environment:?}");
         assert!(!is_ascii || terminal.written.is_ascii(), "{environment:?}");
+    }
+}
+
+#[test]
+fn what_is_no_terminal_has_colours_only_when_they_are_wanted_always() {
+    for (color, no_color, is_coloured) in
+        [("auto", "", false), ("never", "", false), ("always", "", true), ("always", "1", true)]
+    {
+        let place = tempfile::tempdir().unwrap();
+        let mut run = Command::new(program());
+        run.args(["run", "-n", "10", "-s", "1", "--target-processes", "1", "--out", "out", "--color", color]);
+        run.env_remove("CLICOLOR_FORCE").env_remove("NO_COLOR").current_dir(place.path());
+        if !no_color.is_empty() {
+            run.env("NO_COLOR", no_color);
+        }
+        let done = run.output().unwrap();
+        assert_eq!(done.status.code(), Some(0));
+        assert!(!done.stdout.is_empty());
+        assert_eq!(done.stdout.contains(&0x1b), is_coloured, "--color {color}, NO_COLOR={no_color}");
+        // What is saved has none.
+        assert!(!fs::read(place.path().join("out/summary.md")).unwrap().contains(&0x1b));
     }
 }
 

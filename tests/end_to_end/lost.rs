@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::command::Started;
+use crate::command::{Done, Started};
 use crate::process::{children, is_blocked, is_ended, is_pending, is_stopped, signal, wait_for, working_in};
 use crate::report::Report;
 use crate::run::{Run, program};
@@ -72,6 +72,16 @@ pub(crate) fn path(path: &Path) -> &str {
 pub(crate) fn partial(place: &Path) -> Option<PathBuf> {
     let mut all = fs::read_dir(place).ok()?.flatten().map(|entry| entry.path());
     all.find(|path| path.extension().is_some_and(|ending| ending == "partial"))
+}
+
+/// The saved results of the rounds of the study in `place`, in order.
+fn results_of_rounds(place: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(place.join("rounds")).into_iter().flatten().flatten();
+    let finished = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
+    let mut results: Vec<PathBuf> = finished.map(|entry| entry.path().join("result.json")).collect();
+    results.retain(|result| result.is_file());
+    results.sort();
+    results
 }
 
 pub(crate) const CRAWL: [&str; 9] =
@@ -162,18 +172,14 @@ fn a_comparison_on_a_full_disk_is_shown_and_its_rounds_are_kept() {
     let out = disk.out();
     let flags = ["ab", "--pairs", "40", "--json", "--out", path(&out), "--", "-n", "64", "-c", "4", "-s", "1"];
     let comparison = Started::new(&flags);
-    let rounds = || partial(disk.0.path()).map(|partial| partial.join("rounds"));
-    let whole = || {
-        let names = fs::read_dir(rounds()?).ok()?.flatten().map(|entry| entry.path().join("result.json"));
-        Some(names.filter(|result| result.is_file()).count())
-    };
-    wait_for("two rounds", || whole().filter(|whole| *whole >= 3));
+    let whole = || partial(disk.0.path()).map_or(0, |partial| results_of_rounds(&partial).len());
+    wait_for("two rounds", || (whole() >= 3).then_some(()));
     disk.fill();
     let done = comparison.end().code(&[1]);
     let contest: Value = serde_json::from_str(&done.stdout).unwrap();
     assert!(contest["rounds"].as_array().unwrap().len() >= 2, "{contest}");
     assert!(done.stderr.contains("Kept in ") && done.stderr.contains("rounds"), "{}", done.stderr);
-    assert!(whole().unwrap() >= 2, "they are there");
+    assert!(whole() >= 2, "they are there");
 }
 
 #[test]
@@ -278,7 +284,7 @@ fn ctrl_z_stops_and_continues_the_shards_as_well_and_the_gap_is_booked() {
     let elapsed = || Duration::from_nanos(clock.now().0);
     wait_for("the deadline of the shards to pass", || (elapsed() > DEADLINE_OF_SHARDS).then_some(()));
     let stopped_s = elapsed().as_secs_f64();
-    // Eight may have been on their way when the books were read.
+    // Eight may have been on their way when the counts were read.
     let meanwhile = target.books()["requests"].as_u64().unwrap() - before;
     assert!(meanwhile <= 9, "{meanwhile} requests in a suspended run");
     run.signal(Signal::SIGCONT);
@@ -327,9 +333,24 @@ const STUDIES: [&[&str]; 4] = [
     &["ladder", "--out", "out", "-d", "1s"],
 ];
 
+/// Name of the result that each study saves, the field of its rounds, and the least number of rounds in a result.
+const SAVED: [(&str, &str, usize); 4] =
+    [("comparison", "rounds", 2), ("scale", "rounds", 1), ("capacity", "probes", 1), ("ladder", "rungs", 1)];
+
+/// The result of a study that a signal ended, and how many rounds are in it. It fits its schema and is marked.
+#[track_caller]
+fn marked(done: &Done, (name, field, _): (&str, &str, usize)) -> usize {
+    let schema = format!("{}/results/schema/{name}-1.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let schema: Value = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
+    let result = done.saved(&format!("{name}.json"), &jsonschema::draft202012::new(&schema).unwrap());
+    assert_eq!(result["interrupted"], json!(true), "{name}: {}", done.stderr);
+    assert!(fs::read_to_string(done.out().join("summary.md")).unwrap().contains("interrupted"), "{name}");
+    result[field].as_array().unwrap().len()
+}
+
 #[test]
 fn a_signal_between_two_rounds_ends_a_study_and_its_rounds_are_kept() {
-    for study in STUDIES {
+    for (study, saved) in STUDIES.iter().zip(SAVED) {
         let started = Started::new(study);
         let own = started.pid();
         let round = wait_for("a round", || children(own).first().map(|(pid, _)| *pid));
@@ -340,11 +361,39 @@ fn a_signal_between_two_rounds_ends_a_study_and_its_rounds_are_kept() {
         signal(own, Signal::SIGCONT);
         let done = started.end().code(&[130]);
         let place = if done.out().exists() { done.out() } else { partial(&done.work()).unwrap() };
-        assert!(place.join("rounds").is_dir(), "{study:?}: {}", done.stderr);
-        let results = fs::read_dir(place.join("rounds")).unwrap().flatten();
-        let results = results.filter(|round| round.path().join("result.json").is_file()).count();
+        let results = results_of_rounds(&place).len();
         assert_eq!(results, 1, "{study:?}: no round after it, and the one before it is there: {}", done.stderr);
         assert!(done.stderr.contains(path(place.file_name().unwrap().as_ref())), "{study:?}: {}", done.stderr);
+        // It had ended when the signal was seen, so it counts.
+        assert!(saved.2 > 1 || marked(&done, saved) == 1, "{study:?}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn a_signal_to_all_processes_of_a_study_keeps_its_rounds_in_a_marked_result() {
+    for (study, saved) in STUDIES.iter().zip(SAVED) {
+        let least = saved.2;
+        for (number, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+            let started = Started::new(study);
+            let (own, work) = (started.pid(), started.work());
+            wait_for("the first rounds, and a shard of the next one", || {
+                let whole = results_of_rounds(&partial(&work)?).len();
+                let crawls = children(own).iter().any(|(round, _)| !children(*round).is_empty());
+                (whole >= least && crawls).then_some(())
+            });
+            let mut all = working_in(&work);
+            // The study last: what the others make of it, it finds.
+            all.sort_unstable_by_key(|pid| *pid == own);
+            assert!(all.len() >= 3, "{study:?}: a study, a round and a shard: {all:?}");
+            for pid in all {
+                signal(pid, number);
+            }
+            let done = started.end().code(&[code]);
+            let uncut = |path: &PathBuf| *Report::read(path).at("/interrupted") == json!(false);
+            let uncut = results_of_rounds(&done.out()).iter().filter(|path| uncut(path)).count();
+            let told = marked(&done, saved);
+            assert!(uncut >= least && told >= least, "{study:?}: {uncut} rounds saved, {told} in the result");
+        }
     }
 }
 

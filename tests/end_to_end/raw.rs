@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, getsockname, listen, socket};
 
+use serde_json::json;
+
 use crate::report::Report;
 use crate::run::{Run, crawl_once};
 use crate::scripted::{OK, Peer, with_server};
@@ -200,7 +202,7 @@ fn a_server_that_wants_a_connection_for_each_request_gets_it() {
     let serve = |mut peer: Peer| {
         peer.request();
         peer.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
-        // Whoever believes the answer leaves first, and sends nothing more.
+        // A client that believes the answer leaves first, and sends nothing more.
         assert_eq!(peer.request(), None, "a request after `connection: close`");
     };
     let report = crawl_served(serve, "");
@@ -257,7 +259,46 @@ fn an_answer_before_its_request_is_not_taken_for_the_next() {
     let report = crawl_served(serve, "");
     report.assert_states(&[("ok", IDS)]);
     assert_eq!(report.statuses(), statuses(&[("200", IDS)]));
-    assert_eq!(report.count("/totals/connections_opened"), IDS);
+    assert_eq!((report.count("/totals/connections_opened"), report.count("/totals/unsolicited")), (IDS, IDS));
+}
+
+#[test]
+fn a_greeting_is_malformed_whether_it_comes_before_the_request_or_after_it() {
+    let serve = |mut peer: Peer| {
+        peer.send("220 mail.example.org ESMTP\r\n");
+        peer.drain();
+    };
+    assert_all_failed(&crawl_served(serve, ""), "malformed");
+}
+
+#[test]
+fn a_report_says_what_an_error_page_means_and_what_was_wrong_with_a_response() {
+    const NGINX: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n\
+                         <html>\n<title>400 The plain HTTP request was sent to HTTPS port</title>\n</html>\n";
+    for (answer, said, of_status) in [
+        (NGINX, "Use https://.", json!(400)),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\nabc", "200, 3 of 300 bytes", json!(200)),
+        (
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nx\r\n",
+            "200, the chunk size is not hexadecimal",
+            json!(200),
+        ),
+        ("SSH-2.0-OpenSSH_9.6\r\n", "the head cannot be read: invalid HTTP version", json!(null)),
+    ] {
+        let serve = |mut peer: Peer| {
+            if peer.request().is_some() {
+                peer.send(answer);
+            }
+        };
+        let ended = with_server(serve, |address| {
+            Run::start(format!("http://{address}/{{id}} -n 4 --shards 2 -c 4 --retries 0").split(' ')).end()
+        });
+        let failures = ended.report(0).at("/failures").clone();
+        let summary = std::fs::read_to_string(ended.result().join("summary.md")).unwrap();
+        assert!(summary.contains(said), "{said}: {summary}");
+        let first = failures.as_object().and_then(|all| all.values().next()).unwrap();
+        assert_eq!(first["status"], of_status, "{failures}");
+    }
 }
 
 /// An address that refuses connections, as long as the socket lives: bound and not listening, so nobody else gets it.

@@ -59,6 +59,22 @@ fn plots_are_saved_as_png_when_asked_for() {
 }
 
 #[test]
+fn a_plot_that_is_no_longer_drawn_is_removed_and_foreign_files_stay() {
+    let ended = short_run("");
+    let plots = ended.result().join("plots");
+    let drawn = names(&plots, "svg");
+    assert!(!drawn.contains(&"budget".to_owned()), "there was no rate to audit: {drawn:?}");
+    for stale in ["budget.svg", "budget.png", "own.svg"] {
+        fs::write(plots.join(stale), "from before").unwrap();
+    }
+    assert_eq!(report(&[&ended.result()]), (Some(0), String::new()));
+    let mut expected = [drawn, vec!["own".to_owned()]].concat();
+    expected.sort();
+    assert_eq!(names(&plots, "svg"), expected);
+    assert_eq!(names(&plots, "png"), Vec::<String>::new());
+}
+
+#[test]
 fn several_results_are_laid_over_each_other() {
     let (a, b) = (short_run("--name a"), short_run("--name b --timeout 9s"));
     let place = tempfile::tempdir().unwrap();

@@ -10,11 +10,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::process::{children, end_with_children, signal, wait_for, working_in};
+use crate::process::{children, end_with_children, share_the_machine, signal, wait_for, working_in};
 use crate::report::Report;
 
-/// The program.
+/// The program, for a test that may start it now.
 pub(crate) fn program() -> &'static Path {
+    share_the_machine();
     Path::new(env!("CARGO_BIN_EXE_crawlmark"))
 }
 

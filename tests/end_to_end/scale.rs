@@ -1,4 +1,4 @@
-//! `crawlmark scale` from outside: every size in every replicate, in fresh processes and in the order drawn; what is said is
+//! `crawlmark scale` from outside: every size in every repeat, in fresh processes and in the order drawn; what is said is
 //! what is saved; what waits for answers scales; bad input is refused before anything runs.
 #![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
 
@@ -91,7 +91,7 @@ fn every_size_runs_in_every_replicate_in_the_order_drawn_and_is_saved() {
     let points = scaling["curves"][0]["points"].as_array().unwrap();
     assert_eq!(sizes(points), all);
     assert_eq!(scaling["curves"][0]["held"]["connections_per_shard"], 2);
-    // What is told of a ratio is what the rounds of its replicates say.
+    // What is told of a ratio is what the rounds of its repeats say.
     let ratio = |replicate: u64| {
         let x = |shards: u64| {
             let is = |round: &&Value| {
@@ -117,7 +117,7 @@ fn every_size_runs_in_every_replicate_in_the_order_drawn_and_is_saved() {
     let summary = fs::read_to_string(done.out().join("summary.md")).unwrap();
     assert!(summary.starts_with("# scale\n\n") && summary.contains("| shards | connections | items/s |"), "{summary}");
     assert!(fs::read_to_string(done.out().join("plots/scaling.svg")).unwrap().contains("How throughput grows"));
-    assert!(done.stderr.contains("2 replicates of each, 6 rounds of 600ms in all: about"), "{}", done.stderr);
+    assert!(done.stderr.contains("2 of each size, 6 rounds of 600ms in all: about"), "{}", done.stderr);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_saved() {
         (&["--", "-c", "2"], "--connections is what sizes are made of"),
         (&["-d", "1s", "--", "-d", "2s"], "-d is given twice"),
         (&["--", "--out", "here"], "--out is for single runs"),
-        (&["--", "--fail-if", "rate>1"], "--fail-if is for single runs"),
+        (&["--", "--threshold", "rate>1"], "--threshold is for single runs"),
         (&["--", "--nonsense"], "what follows --: unexpected argument '--nonsense'"),
         (&["http://192.0.2.1/{id}"], "neither this machine nor a private network"),
         (&["--", "-w", "5s"], "--warmup"),

@@ -36,6 +36,12 @@ impl Peer {
         Some(head)
     }
 
+    /// Reads a line of a protocol that is not HTTP, with its end. None when the client has left.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        (self.reader.read_line(&mut line).ok()? > 0).then_some(line)
+    }
+
     /// Sends `text`. A client that has left does not care.
     pub(crate) fn send(&mut self, text: &str) {
         let _ = self.try_send(text);
@@ -49,6 +55,11 @@ impl Peer {
     /// Has the target leave a connection on which nothing comes for so long.
     pub(crate) fn leave_when_idle(&mut self, after: Duration) {
         self.reader.get_ref().set_read_timeout(Some(after)).unwrap();
+    }
+
+    /// Reads whatever comes, until the client has left.
+    pub(crate) fn drain(&mut self) {
+        let _ = std::io::copy(&mut self.reader, &mut std::io::sink());
     }
 
     /// Waits until the client has left.

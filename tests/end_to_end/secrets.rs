@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::command::{Done, Started};
+use crate::process::{wait_for, working_in};
 use crate::run::program;
+use crate::scripted::{Peer, with_server};
 use crate::target::Target;
 
 const SECRET: &str = "hush7f3a";
@@ -68,6 +70,51 @@ fn no_command_saves_or_shows_what_was_typed_in_secret() {
     tells_nothing(
         Started::new(&[&["ladder", "--out", "out", "--rungs", "1", "-d", "500ms", "--"], &crawl[..6]].concat()),
         &[0],
+    );
+}
+
+#[test]
+fn a_comparison_of_two_urls_with_secrets_saves_shows_and_names_none() {
+    let target = Target::start("--processes 1");
+    let side = |more: &str| format!("'{}?page=1&token={SECRET}{more}&sig={SECRET}'", target.url());
+    let [base, candidate] = ["a", "b"].map(side);
+    let sides = ["--base", &base, "--cand", &candidate, "--", "-n", "200", "-s", "1", "-c", "2"];
+    let started = Started::new(&[&["ab", "--out", "out", "--pairs", "2", "--aa=1"], &sides[..]].concat());
+    let work = started.work();
+    let names = wait_for("a shard of a round", || {
+        let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+        let names: Vec<String> = working_in(&work).into_iter().filter_map(name).collect();
+        names.iter().any(|name| name.starts_with("crawlmark-s")).then_some(names)
+    });
+    assert!(names.iter().all(|name| name.starts_with("crawlmark")), "{names:?}");
+    let compared = tells_nothing(started, &[5]);
+    // They are told apart all the same.
+    let contest = fs::read_to_string(compared.out().join("comparison.json")).unwrap();
+    assert!(contest.contains("page=1&token=...&sig=..."), "{contest}");
+    let rounds = fs::read_dir(compared.out().join("rounds")).unwrap().count();
+    assert!(rounds >= 4, "{rounds} rounds");
+    tells_nothing(Started::new(&["compare", compared.out().to_str().unwrap(), "--out", "again"]), &[5]);
+}
+
+#[test]
+fn an_example_of_a_failure_holds_no_secret_that_the_target_echoes() {
+    let serve = |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let body =
+                format!("{{\"error\":\"key {SECRET} is not allowed\",\"request\":\"{}\"}}", head.replace('\r', ""));
+            peer.send(&format!("HTTP/1.1 403 Forbidden\r\ncontent-length: {}\r\n\r\n{body}", body.len()));
+        }
+    };
+    let done = with_server(serve, |address| {
+        let url = format!("http://{address}/{{id}}?api_key={SECRET}");
+        let header = format!("authorization: Bearer {SECRET}");
+        tells_nothing(Started::new(&["run", &url, "-H", &header, "-n", "9", "--out", "out"]), &[0, 1, 3])
+    });
+    let result = fs::read_to_string(done.out().join("result.json")).unwrap();
+    assert!(
+        result.contains("key ... is not allowed") && done.stdout.contains("key ... is not allowed"),
+        "{}",
+        done.stdout
     );
 }
 

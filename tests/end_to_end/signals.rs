@@ -149,7 +149,7 @@ fn signals_that_do_not_stop_coming_do_not_cost_the_report() {
     let (pid, over) = (run.pid(), AtomicBool::new(false));
     let ended = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // At its end the process waits to be reaped, so that no other can have its number meanwhile.
+            // At its end the process waits to be reaped, so that no other can have its number in the meantime.
             while !over.load(Ordering::SeqCst) {
                 signal(pid, Signal::SIGINT);
                 std::thread::yield_now();
@@ -203,9 +203,9 @@ fn c6_a_killed_shard_makes_the_run_incomplete_and_costs_its_own_items_only() {
     let [whole, broken] = report.shards() else { panic!("{} shards", report.shards().len()) };
     assert_eq!((&whole["fault"], &whole["ledger"]["ok"]), (&json!(null), &json!(PER_SHARD)));
     assert_eq!(broken["exits"], json!(["was ended by SIGKILL"]));
-    let lost = broken["ledger"]["lost"].as_u64().unwrap();
-    assert!((PER_SHARD - ANSWERED..=PER_SHARD).contains(&lost), "{lost}");
-    assert_eq!(broken["ledger"]["not_attempted"], json!(0));
+    let [lost, never] = ["lost", "not_attempted"].map(|state| broken["ledger"][state].as_u64().unwrap());
+    assert!((PER_SHARD - ANSWERED..=PER_SHARD).contains(&(lost + never)), "{lost} + {never}");
+    assert!(lost >= 4, "{lost} of the 4 that were open");
     assert_eq!(report.count("/latency/service/count"), PER_SHARD, "no times of half a shard");
     assert_eq!(*report.at("/interrupted"), json!(false));
 }

@@ -83,7 +83,7 @@ fn an_open_loop_is_never_faster_than_its_connections() {
     // Five connections of 300 ms each carry 16.7/s, however many requests were started in the last moment.
     let target = Target::start("--processes 1 --latency 300ms");
     let line = format!("{} -R 50 -d 1s --arrivals constant -s 1 -c 5", target.url());
-    let ended = run(&line, &["--fail-if", "rate <= 16.67", "--fail-if", "attempts_rate <= 16.67"]);
+    let ended = run(&line, &["--threshold", "rate <= 16.67", "--threshold", "attempts_rate <= 16.67"]);
     let report = ended.report(0);
     let (items, attempts) = (report.number("/totals/items_per_s"), report.number("/totals/attempts_per_s"));
     assert!(items <= 5.0 / 0.3 && attempts <= 5.0 / 0.3, "{items} {attempts}");
@@ -96,12 +96,13 @@ fn a_stall_is_a_hole_in_the_rate_of_each_second() {
     // A stall of 2.5 s holds a whole second, whenever the run starts, and 5 s hold a stall.
     let target = Target::start("--processes 1 --stall 3s,2500ms");
     let line = format!("{} -R 100 -d 6s --arrivals constant -s 1 -c 600", target.url());
-    let report = run(&line, &["--fail-if", "rate[1s] > 1"]).report(3);
+    let report = run(&line, &["--threshold", "rate[1s] > 1"]).report(3);
     assert_eq!(report.at("/gates/0/value").as_f64(), Some(0.0), "{}", report.at("/gates"));
     let column = |name: &str| -> Vec<u64> {
         report.at("/intervals").as_array().unwrap().iter().map(|row| row[name].as_u64().unwrap()).collect()
     };
-    assert!(column("items").iter().any(|items| *items >= 200), "{:?}", column("items"));
+    // The 250 that waited end together, perhaps in two seconds; by their schedule two seconds would have 200.
+    assert!(column("items").windows(2).any(|two| two[0] + two[1] >= 250), "{:?}", column("items"));
     assert_eq!(column("scheduled")[..6], [100; 6]);
 }
 
@@ -193,7 +194,7 @@ fn hang(mut peer: Peer) {
 #[test]
 fn no_threshold_passes_because_it_leaves_out_requests_that_hang() {
     let conditions = ["ttfb_max < 500ms", "item_max < 500ms", "service_max < 500ms", "error_rate < 10%", "errors == 0"];
-    let more: Vec<&str> = conditions.iter().flat_map(|condition| ["--fail-if", condition]).collect();
+    let more: Vec<&str> = conditions.iter().flat_map(|condition| ["--threshold", condition]).collect();
     with_server(hang, |address| {
         let line = format!("http://{address}/{{id}} --ids 0..100 -s 1 -c 30 -d 2s --grace 20ms {ONE_ATTEMPT}");
         let ended = run(&line, &more);

@@ -1,4 +1,4 @@
-//! The bundled target's stubs as its users run them: `serve --stubs`, over real processes and connections, with the books
+//! The bundled target's stubs as its users run them: `serve --stubs`, over real processes and connections, with the counts
 //! as the second witness. That their answers are WireMock's is what `wiremock` tests.
 
 #![expect(clippy::unwrap_used, reason = "a test without its files is over")]

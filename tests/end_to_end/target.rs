@@ -1,4 +1,4 @@
-//! `crawlmark serve` as a child of the test, and its books: the second witness.
+//! `crawlmark serve` as a child of the test, and its counts: the second witness.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test without a target is over")]
 
 use std::fs::{self, File};
@@ -80,7 +80,7 @@ impl Target {
         self.origin() + "/items/{id}"
     }
 
-    /// Its books now, over HTTP.
+    /// Its counts now, over HTTP.
     pub(crate) fn books(&self) -> Value {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -97,7 +97,7 @@ impl Target {
         wait_for("requests at the target", || (self.books()["requests"].as_u64().unwrap() >= requests).then_some(()));
     }
 
-    /// Ends it with SIGTERM, and returns the books that it prints.
+    /// Ends it with SIGTERM, and returns the counts that it prints.
     pub(crate) fn stop(mut self) -> Value {
         signal(self.pid(), Signal::SIGTERM);
         let status = wait_for("the end of the target", || self.child.try_wait().unwrap());
@@ -133,7 +133,7 @@ impl Drop for Target {
     }
 }
 
-/// Crawls `target`, and has it confirm the report. Returns the books as well.
+/// Crawls `target`, and has it confirm the report. Returns the counts as well.
 #[track_caller]
 pub(crate) fn confirmed(target: &Target, flags: &str) -> (Report, Value) {
     let report = crawl(&format!("{} {flags}", target.url()));

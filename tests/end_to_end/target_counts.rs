@@ -3,6 +3,7 @@
 use crawlmark_mock_server::{Fault, Faults};
 use serde_json::json;
 
+use crate::process::have_the_machine_alone;
 use crate::report::counts;
 use crate::run::{ONE_ATTEMPT, crawl};
 use crate::target::{Target, confirmed};
@@ -16,7 +17,7 @@ fn a_plain_crawl_asks_for_every_id_once() {
     assert_eq!((&books["requests"], &books["unique_ids"]), (&json!(20_000), &json!(20_000)));
     assert_eq!(report.count("/totals/connections_opened"), 64);
     assert_eq!(report.count("/totals/peak_in_flight"), 64);
-    // The books printed at the end are those read before.
+    // The counts printed at the end are those read before.
     assert_eq!(target.stop(), books);
 }
 
@@ -62,6 +63,7 @@ fn a_budget_is_kept_and_used() {
     const RATE: u64 = 1_000;
     const BURST: u64 = 500;
     const CONNECTIONS: u64 = 256;
+    have_the_machine_alone();
     let mut in_time = Vec::new();
     // The budget is never exceeded. It is used to the last percent as well: an attempt belongs to the second in which it
     // was to go, so a machine that stalls does not move it, as long as a connection is free. A stall that blocks them

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::bad_input::assert_refused;
-use crate::process::{children, is_stopped, signal, wait_for};
+use crate::process::{children, have_the_machine_alone, is_stopped, signal, wait_for};
 use crate::report::Report;
 use crate::run::{Run, crawl};
 use crate::scripted::{OK, Peer, with_server};
@@ -153,7 +153,9 @@ fn check_kept_waits(report: &Report, books: &Value, items: u64) {
     let pauses = report.count("/manners/pauses");
     assert!(pauses > 0 && report.number("/totals/duration_s") >= pauses as f64, "{pauses}");
     assert!(report.number("/manners/paused_s") > 0.0 && report.number("/binding/pause") > 0.0);
-    assert!(report.shards().iter().all(|shard| shard["binding"]["pause"].as_f64().unwrap() > 0.0));
+    // A shard that was throttled waited; one whose items the other had taken over by then may not have.
+    let waited = |shard: &Value| shard["binding"]["pause"].as_f64().unwrap() > 0.0;
+    assert!(report.shards().iter().all(|shard| shard["totals"]["throttled"] == json!(0) || waited(shard)));
     assert!(report.count("/manners/honoured") >= pauses && report.count("/manners/recoveries") > 0);
     assert!(report.number("/manners/recovery_max_s") >= 1.0);
 }
@@ -202,6 +204,7 @@ fn no_pause_is_longer_than_the_longest_that_was_allowed() {
 
 #[test]
 fn time_ends_a_crawl_that_waits() {
+    have_the_machine_alone();
     let target = Target::start("--processes 1 --limit 1/h:burst=10");
     let (report, _) = confirmed(&target, "--ids 0..1k -d 2s --shards 2 -c 4");
     let throttled = report.count("/totals/throttled");

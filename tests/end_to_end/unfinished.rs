@@ -26,7 +26,7 @@ fn a_threshold_that_the_ages_break_fails_and_one_that_they_do_not_is_undecided()
     let target = Target::start("--processes 1 --latency 60s");
     let line = format!("{} -d 1500ms --grace 500ms --timeout 2m --shards 1 -c 20", target.url());
     let objectives = ["service_max < 1s", "service_mean < 1s", "service_max < 1m", "service_mean < 1m"];
-    let gates = objectives.into_iter().flat_map(|objective| ["--fail-if", objective]);
+    let gates = objectives.into_iter().flat_map(|objective| ["--threshold", objective]);
     let report = Run::start(line.split(' ').chain(gates)).end().report(3);
     let verdicts: Vec<&Value> = (0..4).map(|at| report.at(&format!("/gates/{at}/ok"))).collect();
     assert_eq!(verdicts, [&Value::Bool(false), &Value::Bool(false), &Value::Null, &Value::Null]);

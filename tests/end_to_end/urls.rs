@@ -1,5 +1,5 @@
 //! Several URLs and hosts in one run: each line is asked as often as it should be, and each host is dealt with by itself.
-//! The hosts are bundled targets; what is claimed of a host is read from its own books.
+//! The hosts are bundled targets; what is claimed of a host is read from its own counts.
 #![expect(clippy::unwrap_used, reason = "a test that cannot write its URLs is over")]
 
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::command::Started;
+use crate::process::have_the_machine_alone;
 use crate::raw::nobody;
 use crate::report::Report;
 use crate::run::{ONE_ATTEMPT, Run, crawl};
@@ -55,6 +56,10 @@ fn every_line_of_a_list_is_asked_once() {
     let urls = Urls::write(&[vec!["# a list".to_owned(), String::new()], lines].concat());
     let report = urls.crawl("--shards 2 -c 8");
     report.assert_states(&[("ok", 301)]);
+    let hosts = report.at("/by_host").as_array().unwrap();
+    let named = hosts.iter().map(|host| (host["name"].as_str().unwrap(), host["ok"].as_u64().unwrap()));
+    let origins = targets.each_ref().map(|target| target.origin().replace("http://", ""));
+    assert_eq!(named.collect::<Vec<_>>(), [(&*origins[0], 201), (&*origins[1], 100)]);
     let workload = report.at("/plan/workload");
     assert_eq!((&workload["lines"], &workload["urls"]), (&json!("301"), &json!(urls.path.to_str().unwrap())));
     assert_eq!(report.text("/plan/target"), format!("{}/items/0 and 300 more", targets[0].origin()));
@@ -103,7 +108,7 @@ fn a_host_that_throttles_does_not_stop_the_other() {
     let throttled = report.count("/totals/throttled");
     report.assert_states(&[("ok", 3_005), ("unfinished", throttled), ("not_attempted", 2_995 - throttled)]);
     assert_eq!(book(&asked, "/by_status/200"), 5);
-    // Both shards heard of the pause: whoever came nevertheless was on the way.
+    // Both shards heard of the pause: requests that came nevertheless were on the way.
     assert_eq!(book(&asked, "/early_retries"), 0, "{asked}");
     assert!(book(&asked, "/rejected") <= 8, "{asked}");
 }
@@ -151,6 +156,7 @@ fn limits_per_host_hold_for_a_single_url() {
 
 #[test]
 fn a_pause_is_for_its_host_and_for_all_shards() {
+    have_the_machine_alone();
     // Every window of 500 ms has three answers for everyone: pauses end while the run goes on.
     let strict = Target::start("--processes 1 --limit fixed:3/500ms:key=everyone");
     let free = Target::start("--processes 1");

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{Backlog, listen};
@@ -32,7 +33,7 @@ fn arrivals_at_a_late_door<T>(test: impl FnOnce(SocketAddr) -> T) -> (T, Vec<f64
     let tested = std::thread::scope(|scope| {
         scope.spawn(|| {
             // Also a test that fails before it sends anything comes to the door at its end.
-            poll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
+            while poll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) == Err(Errno::EINTR) {}
             std::thread::sleep(Duration::from_millis(500));
             listen(&listener, Backlog::new(1_024).unwrap()).unwrap();
             for stream in listener.incoming().map_while(Result::ok) {

@@ -3,7 +3,7 @@
 //!
 //! What WireMock 3.13.2 answered is recorded in `wiremock/answers.json`, so that every machine compares with it. Where
 //! there is Java and WireMock's jar (`target/wiremock/wiremock-standalone-3.13.2.jar`, or `WIREMOCK_JAR`), WireMock is
-//! started and asked again, which tests the record; `RECORD_WIREMOCK=1` writes it anew.
+//! started and asked again, which tests the record; `RECORD_WIREMOCK=1` writes it again.
 //!
 //! Compared are the status, the headers and the body, or how the connection ended. Not compared are the headers listed
 //! in [`TRANSPORT`], the reason phrase where there is a usual one (Jetty has its own), and the body and type of a 404 that

@@ -7,7 +7,7 @@
 //! | V2 | closed loop, 10 in flight, a stall of 1 s | p99.9 1 ms, 10 slow, not corrected and so labelled |
 //! | V3 | as V1, 8 ms, 10 connections | response p99 948, service p99 8 ms, and that connections were what was waited for |
 //! | V4 | as V1, no stall, the client blocked for 300 ms | service 1 ms, response p99.5 151, p99.9 271 ms, and that the client was late |
-//! | V5 | as V1, ended 0.5 s into the stall | 10,500 intended = 10,000 done and 500 censored; p99 is a lower bound |
+//! | V5 | as V1, ended 0.5 s into the stall | 10,500 scheduled = 10,000 done and 500 censored; p99 is a lower bound |
 //! | V6 | everything that takes time at once | each attempt's response is the sum of its parts |
 //! | V7 | 100/s, burst 10, 10 s, greedy | 1,010 admitted, and in no window more than burst and rate allow |
 //! | V8 | the same, 1, 2, 3 and 7 shards | together what one limiter admits |

@@ -1,4 +1,4 @@
-//! The rows of open loops: requests are intended by a timetable, whatever becomes of those before them.
+//! The rows of open loops: requests are scheduled by a timetable, whatever becomes of those before them.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn stalling(base: Duration) -> Script {
     Script { base, stall: 10 * S..11 * S, ..Script::default() }
 }
 
-/// Fails unless as many requests were intended, and as many of them went.
+/// Fails unless as many requests were scheduled, and as many of them went.
 #[track_caller]
 fn assert_sent(ran: &Ran, scheduled: u64, sent: u64) {
     let schedule = ran.report.schedule.as_ref().map(|schedule| (schedule.scheduled, schedule.dropped));
@@ -80,7 +80,7 @@ fn v4_a_client_that_was_blocked_says_that_it_was_late() {
     // All of the difference is the client's own lateness.
     assert_ms(ran.latency("sched_lag").p999_us, 270.0, 2.0);
     assert_ms(ran.latency("pool_wait").p999_us, 0.0, 0.0);
-    assert_verdict(&ran, Verdict::ClientLimited, "was paused for");
+    assert_verdict(&ran, Verdict::ClientLimited, "did not run for");
 }
 
 #[test]

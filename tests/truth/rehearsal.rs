@@ -1,7 +1,6 @@
 //! From a plan and a script to a report, in virtual time; and how its figures are read.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a figure that is not there fails the test")]
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,12 +9,12 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, Held, RequestShape, Reuse, Targets, Template};
+use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, HoldHeader, RequestShape, Reuse, Targets, Template};
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, PerHost, Pinning, RunPlan, ShardPlan, ThrottlingPolicy};
+use crawlmark_harness::plan::{Arrivals, OnThrottle, RunPlan, ShardPlan, ThrottlingPolicy};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
 use crawlmark_harness::sample::{Outcome, Sample};
-use crawlmark_harness::units::{IdRange, Rate, RateShape};
+use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Latency, Placement, Report, Source};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
@@ -32,26 +31,10 @@ const URL: &str = "http://192.0.2.1/items/{id}";
 /// A closed loop over one shard with more IDs than it can ask for, which tries nothing again and waits for nobody.
 pub(crate) fn closed_loop(connections: u32, duration: Duration) -> RunPlan {
     RunPlan {
-        target: URL.to_owned(),
-        workload: BTreeMap::new(),
-        ids: IdRange { start: 0, end: 1 << 40 },
-        shards: 1,
         connections,
-        rate: None,
-        shape: RateShape::Constant,
-        burst: 0,
-        at_start: 0,
-        arrivals: Arrivals::Asap,
-        pacing: Pacing::Sleep,
         throttling: ThrottlingPolicy { on_throttle: OnThrottle::Count, retries: 0, ..ThrottlingPolicy::default() },
-        per_host: PerHost::default(),
         duration: Some(duration),
-        timeout: 10 * S,
-        warmup: Duration::ZERO,
-        grace: 10 * S,
-        shard_deadline: 10 * S,
-        seed: 1,
-        pinning: Pinning::None,
+        ..RunPlan::new(URL, IdRange { start: 0, end: 1 << 40 })
     }
 }
 
@@ -91,7 +74,8 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
         connect_timeout: plan.timeout,
         reuse,
         local_ips: None,
-        held: Held::Unasked,
+        tls: None,
+        held: HoldHeader::Ignored,
     };
     let script = Rc::new(script);
     let crawl = |shard: &ShardPlan, clock: Clock| {

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use crawlmark::crawl::{Dial, Route};
 use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::workload::Flight;
 use http_body_util::Full;
 use hyper::Response;
 use hyper::header::RETRY_AFTER;
@@ -32,7 +33,7 @@ pub(crate) struct InMemory {
 impl Dial for InMemory {
     type Stream = DuplexStream;
 
-    async fn dial(&self, _: Route) -> io::Result<DuplexStream> {
+    async fn dial(&self, _: Route, _: &Flight) -> io::Result<DuplexStream> {
         if !self.script.connect.is_zero() {
             tokio::time::sleep(self.script.connect).await;
         }

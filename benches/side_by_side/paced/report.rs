@@ -20,7 +20,7 @@ const GOAL_ABOVE_SERVICE_US: f64 = 60.0;
 
 /// Everything.
 #[derive(Debug, Serialize)]
-pub(super) struct Record<'a> {
+pub(super) struct PacedRecord<'a> {
     schema: &'static str,
     crawlmark_version: &'static str,
     rounds: u32,
@@ -30,13 +30,13 @@ pub(super) struct Record<'a> {
     #[serde(flatten)]
     places: &'a Places,
     notes: &'a [String],
-    lines: Vec<Line>,
+    lines: Vec<PacedRow>,
     runs: &'a [Run],
 }
 
 /// One client at one rate: medians over the rounds.
 #[derive(Debug, Serialize)]
-struct Line {
+struct PacedRow {
     rate: u32,
     client: &'static str,
     cpu_us_per_request: f64,
@@ -48,18 +48,18 @@ struct Line {
     times: Times,
 }
 
-impl<'a> Record<'a> {
+impl<'a> PacedRecord<'a> {
     /// Create the record of a comparison that is over.
     pub(super) fn new(arguments: &PacedArguments, places: &'a Places, runs: &'a [Run], notes: &'a [String]) -> Self {
         let PacedArguments { rounds, seconds, connections, seed, .. } = *arguments;
         let everybody = RATES.iter().flat_map(|rate| contestant::ALL.iter().map(move |one| (*rate, one.name)));
-        let lines = everybody.filter_map(|(rate, client)| Line::of(runs, rate, client, seconds)).collect();
+        let lines = everybody.filter_map(|(rate, client)| PacedRow::of(runs, rate, client, seconds)).collect();
         let crawlmark_version = env!("CARGO_PKG_VERSION");
         Self { schema: SCHEMA, crawlmark_version, rounds, seconds, connections, seed, places, notes, lines, runs }
     }
 }
 
-impl Line {
+impl PacedRow {
     fn of(runs: &[Run], rate: u32, client: &'static str, seconds: u32) -> Option<Self> {
         let at_rate = || runs.iter().filter(move |run| run.rate == rate);
         let own = |round: u32| at_rate().find(|run| run.client == OWN && run.round == round);
@@ -84,7 +84,7 @@ impl Line {
 }
 
 /// Everything, for people.
-pub(super) fn render(record: &Record<'_>, target: &str) -> String {
+pub(super) fn render(record: &PacedRecord<'_>, target: &str) -> String {
     // Writing to a String cannot fail.
     let mut text = format!(
         "\ntarget {target}\n{} rounds of {} s at each rate, {} connections, order shuffled with seed {}; us\n\n",
@@ -101,7 +101,7 @@ pub(super) fn render(record: &Record<'_>, target: &str) -> String {
         "", "", "of asked", "median", "median", "median", "p99", "request", OWN
     );
     for line in &record.lines {
-        let Line { rate, client, cpu_us_per_request, cpu_over_crawlmark, achieved, times } = line;
+        let PacedRow { rate, client, cpu_us_per_request, cpu_over_crawlmark, achieved, times } = line;
         let us = |time: Option<f64>| time.map_or("-".to_owned(), |us| format!("{us:.0}"));
         let ratio = cpu_over_crawlmark.map_or("-".to_owned(), |ratio| format!("{ratio:.2} x"));
         let _ = writeln!(

@@ -1,4 +1,4 @@
-//! The rounds: each server is driven by wrk in turn, and weighed meanwhile.
+//! The rounds: each server is driven by wrk in turn, and weighed in the meantime.
 
 use std::path::Path;
 use std::time::Duration;

@@ -51,7 +51,7 @@ pub(super) struct Holds<'a> {
 
 /// Results of the held responses.
 #[derive(Debug, Serialize)]
-pub(super) struct Held {
+pub(super) struct HoldResults {
     connections: u32,
     hold_ms: u32,
     /// Median over the runs, by the target's ledger, while all connections are open.
@@ -68,7 +68,7 @@ pub(super) struct Held {
 
 impl Holds<'_> {
     /// Measures; nothing, with a note, where there are not enough descriptors for it.
-    pub(super) fn measure(&self, notes: &mut Vec<Note>) -> Result<Option<Held>, Error> {
+    pub(super) fn measure(&self, notes: &mut Vec<Note>) -> Result<Option<HoldResults>, Error> {
         if let Err(why) = allow_descriptors(u64::from(CONNECTIONS) + SPARE) {
             let note = format!("{CONNECTIONS} held requests: skipped: {why}");
             say(&note);
@@ -90,13 +90,13 @@ impl Holds<'_> {
             let counted = counted?;
             let after = Usage::of(pid)?;
             let used_us = after.user_us + after.system_us - before.user_us - before.system_us;
-            // Without the books' word it is wrk's, which counts the time that its connections take to open.
+            // Without the counts' word it is wrk's, which counts the time that its connections take to open.
             speeds.push(speed.ok().flatten().unwrap_or(counted.per_s));
             costs.push(used_us / counted.requests as f64);
             failed += counted.failed;
         }
         let max_rss_bytes = Usage::of(pid)?.peak_bytes;
-        Ok(Some(Held {
+        Ok(Some(HoldResults {
             connections: CONNECTIONS,
             hold_ms: HOLD_MS,
             requests_per_s: median(speeds.clone()).unwrap_or(0.0),
@@ -108,7 +108,7 @@ impl Holds<'_> {
     }
 }
 
-/// Answers per second, by the target's own books, in the midst of a run that begins now.
+/// Answers per second, by the target's own counts, in the midst of a run that begins now.
 fn speed_of(url: &str) -> Option<f64> {
     std::thread::sleep(Duration::from_millis(COUNT_FROM_MS));
     let clock = Clock::start();

@@ -48,7 +48,7 @@ impl Usage {
     }
 }
 
-/// All processes. Those that end meanwhile are left out.
+/// All processes. Those that end in the meantime are left out.
 fn everybody() -> io::Result<Vec<Stat>> {
     let entries = fs::read_dir("/proc")?;
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

@@ -7,13 +7,13 @@ use serde::Serialize;
 use super::Note;
 use super::contest::CONNECTIONS;
 use super::contestant::{NGINX, WIREMOCK};
-use super::holds::{self, Held};
+use super::holds::{self, HoldResults};
 use super::stage::STUBS;
 use crate::arguments::ServerArguments;
 use crate::crawlmark;
 use crate::place::Places;
 use crate::rounds::Run;
-use crate::summary::{Line, Ratio, Summary};
+use crate::summary::{Ratio, Summary, SummaryRow};
 use crate::table::{doubts, rows};
 
 /// The name of the format.
@@ -32,7 +32,7 @@ const GOAL_HELD_MIB: f64 = 200.0;
 
 /// Everything.
 #[derive(Debug, Serialize)]
-pub(super) struct Record<'a> {
+pub(super) struct ServersRecord<'a> {
     schema: &'static str,
     crawlmark_version: &'static str,
     rounds: u32,
@@ -44,19 +44,19 @@ pub(super) struct Record<'a> {
     places: &'a Places,
     notes: &'a [Note],
     /// Ratios are to nginx.
-    servers: Vec<Line>,
+    servers: Vec<SummaryRow>,
     times_wiremock: Option<Ratio>,
-    holds: Option<&'a Held>,
+    holds: Option<&'a HoldResults>,
     runs: &'a [Run],
 }
 
-impl<'a> Record<'a> {
+impl<'a> ServersRecord<'a> {
     /// Create the record of a comparison that is over.
     pub(super) fn new(
         arguments: &ServerArguments,
         places: &'a Places,
         runs: &'a [Run],
-        (holds, notes): (Option<&'a Held>, &'a [Note]),
+        (holds, notes): (Option<&'a HoldResults>, &'a [Note]),
     ) -> Self {
         Self {
             schema: SCHEMA,
@@ -77,7 +77,7 @@ impl<'a> Record<'a> {
 }
 
 /// Everything, for people.
-pub(super) fn render(record: &Record<'_>) -> String {
+pub(super) fn render(record: &ServersRecord<'_>) -> String {
     let mut text = heading(record);
     let summary = Summary { lines: record.servers.clone() };
     rows(&mut text, ("server", NGINX), &summary);
@@ -92,7 +92,7 @@ pub(super) fn render(record: &Record<'_>) -> String {
     text
 }
 
-fn heading(record: &Record<'_>) -> String {
+fn heading(record: &ServersRecord<'_>) -> String {
     let apart = match (record.places.target_cpu, record.places.client_cpu) {
         (Some(target), Some(client)) => format!("each server alone on CPU {target}, wrk on CPU {client}"),
         _ => "servers and wrk share the CPUs (no taskset, or a single CPU): the ratios are rough".to_owned(),
@@ -137,7 +137,7 @@ fn against_wiremock(text: &mut String, ratio: Option<Ratio>) {
     };
 }
 
-fn held(text: &mut String, held: Option<&Held>) {
+fn held(text: &mut String, held: Option<&HoldResults>) {
     let Some(held) = held else { return };
     let (connections, hold_ms) = (holds::CONNECTIONS, holds::HOLD_MS);
     let per_s = held.requests_per_s;
@@ -147,7 +147,7 @@ fn held(text: &mut String, held: Option<&Held>) {
     let _ = writeln!(
         text,
         "{connections} requests held for {hold_ms} ms: {per_s:.0} answers/s ({low:.0} .. {high:.0} by run; goal: at least \
-         {GOAL_HELD_PER_S:.0}: {}), {:.2} us of CPU each, {} without a good answer",
+         {GOAL_HELD_PER_S:.0}: {}), {:.2} us of CPU each, {} without a good response",
         reached(per_s >= GOAL_HELD_PER_S),
         held.cpu_us_per_request,
         held.failed

@@ -12,7 +12,7 @@ use crate::error::Error;
 /// Number of stubs.
 pub(super) const STUBS: u32 = 1_000;
 
-/// The one that is asked for: whoever looks at stubs one by one has half of them before it.
+/// The one that is requested: a server that looks at stubs one by one has half of them before it.
 const ASKED: u32 = STUBS / 2;
 
 /// The path that is asked for.

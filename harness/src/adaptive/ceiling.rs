@@ -22,7 +22,7 @@
 //! Whichever model says the same twice in a row is believed. All of it is linear in what was accepted, and all shards receive the same
 //! episodes, so the shards' estimates, each of its own share, add up to an estimate of the whole.
 
-use super::history::Window;
+use super::history::AcceptedWindow;
 
 /// The least rate that is ever estimated, per second: one request in ten seconds.
 pub(super) const FLOOR: f64 = 0.1;
@@ -66,7 +66,7 @@ const RISES: u32 = 2;
 #[derive(Debug)]
 pub(super) struct Episode {
     /// Accepted requests, by how long before the refused request they were sent; from the shortest window to the longest.
-    pub(super) windows: Vec<Window>,
+    pub(super) windows: Vec<AcceptedWindow>,
     /// From the end of the last pause to the refused request, in seconds.
     pub(super) active_s: f64,
     /// Requests accepted since the last pause.
@@ -135,7 +135,7 @@ pub(super) struct Estimate {
 #[derive(Debug)]
 pub(super) struct Ceiling {
     limiter: Limiter,
-    before: Vec<Window>,
+    before: Vec<AcceptedWindow>,
     last_bucket: f64,
     last_second: f64,
     rises: u32,
@@ -275,13 +275,13 @@ impl Ceiling {
 }
 
 /// The burst that a bucket of `rate` per second must have had to refuse at the end of `windows` and not before.
-fn burst(windows: &[Window], rate: f64) -> f64 {
+fn burst(windows: &[AcceptedWindow], rate: f64) -> f64 {
     windows.iter().map(|window| window.accepted - rate * window.seconds).fold(0.0, f64::max)
 }
 
 /// The rate of the one bucket that explains both the episode before and this one; none when there is none between the
 /// least rate that it can be and the pace that was refused.
-fn fit(before: &[Window], episode: &Episode) -> Option<f64> {
+fn fit(before: &[AcceptedWindow], episode: &Episode) -> Option<f64> {
     let gap = |rate: f64| burst(before, rate) - burst(&episode.windows, rate);
     let (mut low, mut high) = (episode.least.max(FLOOR), episode.refused);
     if low >= high || gap(low) >= 0.0 || gap(high) < 0.0 {
@@ -316,14 +316,15 @@ mod tests {
         }
         let accepted = |seconds: f64| low / growth * (1.0 - (-growth * seconds).exp());
         let windows = (1..=400).map(|step| f64::from(step) * 0.005);
-        let windows: Vec<Window> = windows.map(|seconds| Window { seconds, accepted: accepted(seconds) }).collect();
+        let windows: Vec<AcceptedWindow> =
+            windows.map(|seconds| AcceptedWindow { seconds, accepted: accepted(seconds) }).collect();
         let accepted = windows.last().map_or(0.0, |window| window.accepted);
         Episode { windows, active_s: 2.0, accepted, least: accepted / 3.0, refused: low, base: 5.0 }
     }
 
     /// Return the episode of a bucket of `burst` that gets far too much at once.
     fn flood(burst: f64) -> Episode {
-        let windows = vec![Window { seconds: 0.000_1, accepted: burst }];
+        let windows = vec![AcceptedWindow { seconds: 0.000_1, accepted: burst }];
         Episode { windows, active_s: 0.000_1, accepted: burst, least: 0.0, refused: 1e9, base: 0.1 }
     }
 

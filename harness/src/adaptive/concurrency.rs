@@ -35,21 +35,21 @@ pub(super) struct Concurrency {
 
 #[derive(Debug)]
 enum Growth {
-    Aimd(Window),
-    Gradient(Latency),
+    Aimd(RoundTrip),
+    Gradient(LatencyMean),
 }
 
 /// One round trip: it ends when an attempt ends that was sent in it.
 #[derive(Debug)]
-struct Window {
+struct RoundTrip {
     since: Nanos,
     peak: u32,
-    step: Step,
+    step: GrowthStep,
 }
 
 /// Step by which a limit grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum GrowthStep {
     /// By doubling: the target has not shown any strain yet.
     Double,
     /// By one.
@@ -58,7 +58,7 @@ enum Step {
 
 /// The long-term mean of the latency.
 #[derive(Debug)]
-struct Latency {
+struct LatencyMean {
     long_ns: f64,
     samples: f64,
 }
@@ -68,8 +68,8 @@ impl Concurrency {
     pub(super) fn new(kind: AdaptiveKind, lanes: u32, first: u32, start: Nanos) -> Self {
         let lanes = f64::from(lanes.max(1));
         let growth = match kind {
-            AdaptiveKind::Aimd => Growth::Aimd(Window { since: start, peak: 0, step: Step::Double }),
-            AdaptiveKind::Gradient => Growth::Gradient(Latency { long_ns: 0.0, samples: 0.0 }),
+            AdaptiveKind::Aimd => Growth::Aimd(RoundTrip { since: start, peak: 0, step: GrowthStep::Double }),
+            AdaptiveKind::Gradient => Growth::Gradient(LatencyMean { long_ns: 0.0, samples: 0.0 }),
         };
         Self { limit: f64::from(first).clamp(1.0, lanes), lanes, growth, cut_at: None }
     }
@@ -86,7 +86,7 @@ impl Concurrency {
             if self.is_news(now, attempt) {
                 self.cut(now);
                 if let Growth::Aimd(window) = &mut self.growth {
-                    window.step = Step::One;
+                    window.step = GrowthStep::One;
                 }
             }
             return;
@@ -120,7 +120,7 @@ impl Concurrency {
     }
 }
 
-impl Window {
+impl RoundTrip {
     /// The limit after an attempt that ended.
     fn ended(&mut self, now: Nanos, limit: f64, in_flight: u32, attempt: &Attempt) -> f64 {
         self.peak = self.peak.max(in_flight);
@@ -131,13 +131,13 @@ impl Window {
         (self.since, self.peak) = (now, 0);
         match self.step {
             _ if !used || attempt.outcome == Outcome::Throttled => limit,
-            Step::Double => limit * 2.0,
-            Step::One => limit + 1.0,
+            GrowthStep::Double => limit * 2.0,
+            GrowthStep::One => limit + 1.0,
         }
     }
 }
 
-impl Latency {
+impl LatencyMean {
     /// The limit after an attempt that ended. Only good answers tell how long the target takes.
     fn ended(&mut self, limit: f64, in_flight: u32, attempt: &Attempt) -> f64 {
         let good = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound);

@@ -13,7 +13,7 @@ const SLOTS: usize = 512;
 
 /// Accepted requests of a span of time before an episode.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Window {
+pub(super) struct AcceptedWindow {
     /// The width, in seconds; positive.
     pub(super) seconds: f64,
     /// Requests sent in it that were accepted.
@@ -75,23 +75,23 @@ impl History {
     }
 
     /// The windows that end at `end`, from the shortest to the longest: one per slot that has anything in it, and the whole.
-    pub(super) fn windows(&self, end: Nanos) -> Vec<Window> {
+    pub(super) fn windows(&self, end: Nanos) -> Vec<AcceptedWindow> {
         let oldest = (end.0 / SLOT_NS).saturating_sub(SLOTS as u64 - 1);
         let mut slots: Vec<&Slot> =
             self.slots.iter().filter(|slot| slot.accepted > 0 && slot.index >= oldest && slot.first <= end).collect();
         slots.sort_unstable_by_key(|slot| std::cmp::Reverse(slot.index));
         let mut accepted = 0.0;
-        let mut windows: Vec<Window> = slots
+        let mut windows: Vec<AcceptedWindow> = slots
             .into_iter()
             .map(|slot| {
                 accepted += f64::from(slot.accepted);
-                Window { seconds: seconds(end.since(slot.first)), accepted }
+                AcceptedWindow { seconds: seconds(end.since(slot.first)), accepted }
             })
             .collect();
         if let Some(first) = self.first
             && windows.last().is_none_or(|longest| seconds(end.since(first)) > longest.seconds)
         {
-            windows.push(Window { seconds: seconds(end.since(first)), accepted: self.accepted as f64 });
+            windows.push(AcceptedWindow { seconds: seconds(end.since(first)), accepted: self.accepted as f64 });
         }
         windows
     }
@@ -121,7 +121,7 @@ mod tests {
             history.accepted(at(sent));
         }
         assert_eq!(history.total(), 3);
-        let window = |seconds: f64, accepted: f64| Window { seconds, accepted };
+        let window = |seconds: f64, accepted: f64| AcceptedWindow { seconds, accepted };
         assert_eq!(history.windows(at(1_020)), [window(0.01, 2.0), window(0.02, 3.0)]);
         assert_eq!(history.windows(at(1_005)), [window(0.005, 1.0),], "what came later is left out");
         history.clear();
@@ -138,7 +138,7 @@ mod tests {
         history.accepted(at(0));
         let windows = history.windows(at(10_000));
         assert_eq!(windows.len(), SLOTS);
-        assert_eq!(windows.last(), Some(&Window { seconds: 10.0, accepted: 10_001.0 }));
+        assert_eq!(windows.last(), Some(&AcceptedWindow { seconds: 10.0, accepted: 10_001.0 }));
         for pair in windows.windows(2) {
             assert!(pair[0].seconds < pair[1].seconds && pair[0].accepted < pair[1].accepted);
         }
@@ -149,6 +149,6 @@ mod tests {
         let mut history = History::new();
         history.sent(at(7));
         history.accepted(at(7));
-        assert_eq!(history.windows(at(7)), [Window { seconds: 1e-6, accepted: 1.0 }]);
+        assert_eq!(history.windows(at(7)), [AcceptedWindow { seconds: 1e-6, accepted: 1.0 }]);
     }
 }

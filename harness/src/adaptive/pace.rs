@@ -276,8 +276,8 @@ impl LearntPace {
                 }
             }
             Phase::Hold { .. } => match self.step_down(&episode) {
-                (per_s, Step::Small) => (per_s, hold(AGREED_PAUSES)),
-                (per_s, Step::Large { ratio }) => (per_s, rise(ratio)),
+                (per_s, StepDown::Small) => (per_s, hold(AGREED_PAUSES)),
+                (per_s, StepDown::Large { ratio }) => (per_s, rise(ratio)),
             },
         };
         if !matches!(phase, Phase::Hold { .. }) {
@@ -308,12 +308,12 @@ impl LearntPace {
     }
 
     /// A hold was refused: the limit fell, or another shard rose into it, or the estimate was too high.
-    fn step_down(&mut self, episode: &Episode) -> (f64, Step) {
+    fn step_down(&mut self, episode: &Episode) -> (f64, StepDown) {
         self.hasty = if episode.active_s < 2.0 { (self.hasty + 1).min(4) } else { 0 };
         if self.ceiling.burst().is_none() && episode.active_s < 1.0 {
             // Far too fast, but by how much depends on how full the target's count still was: half of the way down.
             let middle = (episode.least * self.per_s).sqrt();
-            return (middle, Step::Large { ratio: self.per_s / middle });
+            return (middle, StepDown::Large { ratio: self.per_s / middle });
         }
         let part = match episode.active_s {
             ..0.25 => 0.6,
@@ -326,7 +326,7 @@ impl LearntPace {
             per_s = per_s.min(episode.last_second() * HELD_SHARE);
         }
         self.ceiling.corrected(per_s);
-        (per_s.max(episode.least), if part < 0.9 { Step::Large { ratio: 1.0 } } else { Step::Small })
+        (per_s.max(episode.least), if part < 0.9 { StepDown::Large { ratio: 1.0 } } else { StepDown::Small })
     }
 
     /// Starts afresh after a pause.
@@ -366,7 +366,7 @@ struct Refused {
 
 /// Size of the step down from a refused hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Step {
+enum StepDown {
     /// To a pace that is held.
     Small,
     /// To a pace that the limit is looked for from, which may be so many times as high.

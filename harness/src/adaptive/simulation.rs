@@ -39,7 +39,7 @@ pub(super) enum Algorithm {
 
 /// One crawl.
 #[derive(Debug, Clone)]
-pub(super) struct Case {
+pub(super) struct SimulatedCrawl {
     pub(super) kind: AdaptiveKind,
     /// Counting algorithm of the target's limiter.
     pub(super) algorithm: Algorithm,
@@ -58,7 +58,7 @@ pub(super) struct Case {
     pub(super) phase_ns: u64,
 }
 
-impl Case {
+impl SimulatedCrawl {
     /// A minute against 1,000/s, by AIMD.
     pub(super) fn new(algorithm: Algorithm, shards: u32, rtt_us: u64) -> Self {
         Self {
@@ -193,7 +193,7 @@ fn second(now: u64) -> usize {
 
 /// A crawl under way.
 pub(super) struct Simulation {
-    case: Case,
+    case: SimulatedCrawl,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     made: u64,
     shards: Vec<Shard>,
@@ -221,7 +221,7 @@ impl Outcomes {
 
 impl Simulation {
     /// Crawls.
-    pub(super) fn run(case: &Case) -> Outcomes {
+    pub(super) fn run(case: &SimulatedCrawl) -> Outcomes {
         let first = (10 / case.shards).max(1);
         let shard = |_| Shard {
             adaptive: Adaptive::new(case.kind, case.lanes, first, Nanos(0)),

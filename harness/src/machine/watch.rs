@@ -1,4 +1,4 @@
-//! The machine over the time of a run: what it counted meanwhile, and the most of what comes and goes.
+//! The machine over the time of a run: its counters, and the peaks of what comes and goes.
 
 use std::time::Duration;
 

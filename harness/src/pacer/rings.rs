@@ -2,7 +2,7 @@
 //!
 //! To sleep and to be woken costs a client more than to send a request. So of requests that come due within a slack of tens
 //! of microseconds, the last one's moment is the one to wake at: none goes early, each goes late by the slack at most beside
-//! what the alarm itself is late, and that lateness is booked like any other. Pure; called by the shard's gate.
+//! what the alarm itself is late, and that lateness is counted like any other. Pure; called by the shard's gate.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ mod tests {
         let (mut now, mut late, mut woke) = (Nanos(0), Vec::new(), 0);
         loop {
             while let Pace::Go(due) = pacer.poll(now) {
-                pacer.end_pending();
+                pacer.connected();
                 pacer.sent(now);
                 late.push(now.since(due));
             }

@@ -1,7 +1,7 @@
-//! `Timetable`: when each request of an open loop is intended.
+//! `Timetable`: when each request of an open loop is scheduled.
 //!
 //! A function from a number to an instant, the same for all shards: shard `k` of `S` takes the numbers that leave `k` when
-//! divided by `S`, so the shards take turns and together keep the timetable of one. It is never based anew on what was
+//! divided by `S`, so the shards take turns and together keep the timetable of one. It is never based again on what was
 //! late, and skips nothing that there was work for: what a client or a target could not do in time stays due, and the wait
 //! shows in the response times.
 //!
@@ -36,7 +36,7 @@ pub struct Timetable {
     plan: TimetablePlan,
     curve: Curve,
     start: Nanos,
-    /// Nothing is intended at this moment or later.
+    /// Nothing is scheduled at this moment or later.
     ends: Nanos,
     draws: Rng,
     /// Position of the next request, in `ONE`s.
@@ -72,7 +72,7 @@ impl Timetable {
         table
     }
 
-    /// When the next request is intended; the end of time when there are no more.
+    /// When the next request is scheduled; the end of time when there are no more.
     #[must_use]
     pub fn due(&self) -> Nanos {
         self.returned.front().copied().unwrap_or(self.next)
@@ -92,7 +92,7 @@ impl Timetable {
         self.returned.push_front(intended);
     }
 
-    /// All that was not taken is intended `ns` later than it would be without any pause, no less than before: for so long
+    /// All that was not taken is scheduled `ns` later than it would be without any pause, no less than before: for so long
     /// nothing may go, or might.
     pub(crate) fn shift_to(&mut self, ns: u64) {
         let by = ns.saturating_sub(self.shift_ns);
@@ -103,7 +103,7 @@ impl Timetable {
         }
     }
 
-    /// Leaves out what was intended before `since`, when there was nothing to do.
+    /// Leaves out what was scheduled before `since`, when there was nothing to do.
     pub(crate) fn skip_before(&mut self, since: Nanos) {
         self.returned.retain(|due| *due >= since);
         while self.next < since {
@@ -111,7 +111,7 @@ impl Timetable {
         }
     }
 
-    /// Empties it, and says when each was intended that is due before `now`.
+    /// Empties it, and says when each was scheduled that is due before `now`.
     pub(crate) fn drain_due(&mut self, now: Nanos) -> impl Iterator<Item = Nanos> + '_ {
         std::iter::from_fn(move || {
             let due = self.due();

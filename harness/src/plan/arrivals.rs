@@ -18,7 +18,7 @@ pub enum Arrivals {
     /// slows its client down, so the waiting that it would cause others is not seen.
     #[default]
     Asap,
-    /// Open loop: the rate says when each request is intended, at even intervals, however the target does.
+    /// Open loop: the rate says when each request is scheduled, at even intervals, however the target does.
     Constant,
     /// Open loop, at random instants: as many independent users arrive (a Poisson process of the same rate).
     Poisson,
@@ -64,7 +64,7 @@ impl FromStr for Arrivals {
     }
 }
 
-/// The gaps between intended instants.
+/// The gaps between scheduled instants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaps {

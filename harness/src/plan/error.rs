@@ -47,7 +47,7 @@ pub enum PlanError {
     ArrivalsTooFast(u64),
     /// A burst where none can be.
     #[error(
-        "--burst is for budgets: with --arrivals {0} each request has its own time, and one that is late goes at once"
+        "--burst is for budgets: with --arrivals {0} each request has its own time, and a late one is sent at once"
     )]
     BurstOfArrivals(Arrivals),
     /// Nothing to wait for.
@@ -82,7 +82,7 @@ pub enum PlanError {
     #[error("--retries {0} is out of range: 0 to {MAX_RETRIES}, for five attempts in all")]
     Retries(u32),
     /// More retries than first attempts.
-    #[error("--retry-budget {0}% is out of range: 0% to 100% of the first attempts")]
+    #[error("--retry-budget {0}% is out of range: 0% to 100% of first requests")]
     RetryBudget(u32),
     /// Below a millisecond or beyond a year.
     #[error("--max-pause {} is out of range: 1ms to a year", humantime::format_duration(*.0))]

@@ -1,7 +1,7 @@
 //! Waiting until an instant of the run's clock, to within microseconds and never too early, for the one task of a shard
 //! that lets requests go.
 //!
-//! The runtime's own timer has a resolution of a millisecond, which a budget would book as lateness. In a real shard the
+//! The runtime's own timer has a resolution of a millisecond, which a budget would count as lateness. In a real shard the
 //! wait is a `timerfd`; nothing polls or spins in between. In virtual time there is only the runtime's timer. It must not
 //! decide how long anything waits.
 //!

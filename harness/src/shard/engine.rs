@@ -1,6 +1,6 @@
 //! The engine of one shard: as many lanes as it has connections, each performing one item after another.
 //!
-//! Generic over the [`Workload`]; knows the gate and the books, not the pipes. Runs on tokio's clock, so that it runs in
+//! Generic over the [`Workload`]; knows the gate and the counts, not the pipes. Runs on tokio's clock, so that it runs in
 //! virtual time as well.
 
 use std::cell::{Cell, RefCell};
@@ -19,9 +19,9 @@ use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crate::stats::{Bounds, Counters, Series, ShardStats, Unfinished};
+use crate::stats::{Bounds, Counters, Failures, Hosts, Series, ShardStats, Unfinished};
 use crate::wire::{OpenSecond, Progress};
-use crate::workload::{Flight, Workload};
+use crate::workload::{Flight, Opened, Workload};
 
 /// One shard's engine.
 pub(super) struct Engine<W> {
@@ -66,6 +66,8 @@ struct Books {
     /// Start of the measurement: what is scheduled before it is counted and not timed.
     measured_from: Nanos,
     warmup: Counters,
+    failures: Failures,
+    hosts: Hosts,
     intervals: Intervals,
     peak_in_flight: u32,
     /// [`NEVER`] before the first.
@@ -86,6 +88,8 @@ impl<W: Workload> Engine<W> {
             kept,
             measured_from: start.plus(plan.warmup),
             warmup: Counters::default(),
+            failures: Failures::default(),
+            hosts: Hosts::new(plan.per_host.hosts),
             intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval),
             peak_in_flight: 0,
             first_sent: NEVER,
@@ -108,7 +112,7 @@ impl<W: Workload> Engine<W> {
     }
 
     /// Paced by `alarm`, performs items until the engine is closed and what was under way has ended. Dropping the future
-    /// drops what is under way; [`Engine::abort_rest`] then books it.
+    /// drops what is under way; [`Engine::abort_rest`] then counts it.
     pub(super) async fn run(self: Rc<Self>, mut alarm: Alarm) {
         let mut tasks = JoinSet::new();
         for lane in 0..self.under_way.len() {
@@ -133,7 +137,7 @@ impl<W: Workload> Engine<W> {
             let Some(attempt) = self.perform(lane, permit.id).await else { return self.withdraw(lane) };
             free = attempt.done;
             if attempt.done >= self.next_beat.get().plus(BEAT) {
-                // The client did not run for a while, which is to be known before what waited meanwhile goes.
+                // The client did not run for a while, which is to be known before what waited in the meantime goes.
                 self.beat(attempt.done);
             }
             let fate = self.gate.settle(lane, &mut permit, &attempt);
@@ -171,18 +175,26 @@ impl<W: Workload> Engine<W> {
         books.peak_in_flight = books.peak_in_flight.max(books.intervals.in_flight());
     }
 
-    /// Counts the connection that the attempt under way has opened, if it has.
+    /// Count the connections that the attempt under way has closed for unsolicited bytes, and the one that it has opened.
     fn book_connection(&self, lane: usize) {
-        let Some((connect_ns, under_way)) = self.flights[lane].take_opened().zip(self.under_way[lane].get()) else {
+        let unsolicited = self.flights[lane].take_unsolicited();
+        if unsolicited > 0 {
+            self.books.borrow_mut().close_unsolicited(self.clock.now(), unsolicited);
+        }
+        let Some((opened, under_way)) = self.flights[lane].take_opened().zip(self.under_way[lane].get()) else {
             return;
         };
-        self.books.borrow_mut().open_connection(under_way.permit.intended, (self.clock.now(), connect_ns));
+        self.books.borrow_mut().open_connection(under_way.permit.intended, (self.clock.now(), &opened));
     }
 
     fn finish(&self, lane: usize, sample: &Sample) {
         self.book_connection(lane);
         let mut books = self.books.borrow_mut();
         books.record(sample);
+        let details = self.flights[lane].take_explanation();
+        books.failures.record(&sample.attempt, details, || self.workload.excerpt(sample.permit.id));
+        let ns = if self.waited == Series::ResponseOk { sample.response_ns() } else { sample.service_ns() };
+        books.hosts.record(&sample.attempt, ns, || self.workload.host(sample.permit.id));
         if sample.fate == Fate::Again && self.gate.is_closed() {
             books.leave_item(sample.permit.first_intended, sample.attempt.done);
         }
@@ -206,7 +218,7 @@ impl<W: Workload> Engine<W> {
         self.next_beat.set(self.start.plus(BEAT));
     }
 
-    /// Books how late the shard's loop looks up at `now`, for each time that it was to, and returns when it is to do so next.
+    /// Counts how late the shard's loop looks up at `now`, for each time that it was to, and returns when it is to do so next.
     ///
     /// The times are fixed from the start on, and one that was missed counts as late as it was: half a second in which the
     /// process did not run is fifty looks, from half a second late to not at all. The gate is told of the time between.
@@ -216,8 +228,13 @@ impl<W: Workload> Engine<W> {
             self.gate.stalled(due, now);
         }
         let mut books = self.books.borrow_mut();
+        // Nothing waits for a shard that is done: its looks are late for nothing.
+        let Counters { items, requests, .. } = &books.stats.counters;
+        let has_ended = requests.attempts.saturating_sub(requests.retries) <= items.ended();
+        let is_done = has_ended && books.intervals.in_flight() == 0 && self.gate.remaining() == 0;
+        let needed_until = if is_done { books.last_done } else { now };
         while due <= now {
-            books.stats.look_up_late(now.since(due));
+            books.stats.look_up_late(needed_until.max(due).since(due));
             due = due.plus(BEAT);
         }
         self.next_beat.set(due);
@@ -269,7 +286,7 @@ impl<W: Workload> Engine<W> {
         &self.gate
     }
 
-    /// Books everything still under way as aborted. Call after the future of [`Engine::run`] was dropped.
+    /// Counts everything still under way as aborted. Call after the future of [`Engine::run`] was dropped.
     pub(super) fn abort_rest(&self) {
         (0..self.under_way.len()).filter(|lane| self.gate.is_withdrawn(*lane)).for_each(|lane| self.withdraw(lane));
         let mut books = self.books.borrow_mut();
@@ -277,8 +294,9 @@ impl<W: Workload> Engine<W> {
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {
             let Some(UnderWay { interval, permit }) = under_way.take() else { continue };
             let Permit { attempt, intended, .. } = permit;
-            if let Some(connect_ns) = flight.take_opened() {
-                books.open_connection(intended, (now, connect_ns));
+            books.close_unsolicited(now, flight.take_unsolicited());
+            if let Some(opened) = flight.take_opened() {
+                books.open_connection(intended, (now, &opened));
             }
             let in_flight = flight.take();
             let rest = Unfinished {
@@ -291,6 +309,7 @@ impl<W: Workload> Engine<W> {
                 in_flight,
             };
             books.stats.abort(attempt, in_flight);
+            books.hosts.abort(|| self.workload.host(permit.id));
             if intended < books.measured_from {
                 books.warmup.abort(attempt, in_flight);
             }
@@ -312,6 +331,7 @@ impl<W: Workload> Engine<W> {
             waiting_again: self.gate.waiting_again(),
             behind_ms: self.gate.behind_ms(now),
             binding: self.gate.binding(now),
+            failures: books.failures.clone(),
         }
     }
 
@@ -339,9 +359,19 @@ impl<W: Workload> Engine<W> {
         look(&mut self.books.borrow_mut().intervals)
     }
 
-    /// Counts of what was intended in the warm-up.
+    /// Counts of what was scheduled in the warm-up.
     pub(super) fn warmup(&self) -> Counters {
         self.books.borrow().warmup.clone()
+    }
+
+    /// Failures by cause.
+    pub(super) fn failures(&self) -> Failures {
+        self.books.borrow().failures.clone()
+    }
+
+    /// Counts and times by host.
+    pub(super) fn hosts(&self) -> Hosts {
+        self.books.borrow().hosts.clone()
     }
 
     /// When the first request was sent; none when none was.
@@ -373,10 +403,15 @@ impl Books {
         self.stats.record_only(sample, kept);
     }
 
-    fn open_connection(&mut self, intended: Nanos, (now, connect_ns): (Nanos, u64)) {
+    fn open_connection(&mut self, intended: Nanos, (now, opened): (Nanos, &Opened)) {
         let kept = if intended < self.measured_from { &[] } else { self.kept };
-        self.stats.open_connection(connect_ns, kept);
-        self.intervals.open_connection((now, connect_ns));
+        self.stats.open_connection(opened, kept);
+        self.intervals.open_connection((now, opened));
+    }
+
+    fn close_unsolicited(&mut self, now: Nanos, connections: u64) {
+        self.stats.counters.close_unsolicited(connections);
+        self.intervals.close_unsolicited(now, connections);
     }
 
     /// Counts an item that is to be tried again, and will not be, at the age that it has reached by `now`.

@@ -1,13 +1,11 @@
-//! The gate that every attempt of a shard passes: it deals out what there is to do, asks every limit, and does the
-//! waiting for them.
+//! The gate that every attempt of a shard passes: it hands out work, checks every limit, and waits for them.
 //!
 //! Lanes call [`Gate::admit`] before an attempt, [`Gate::clear_to_send`] before they write and [`Gate::settle`] after it; one task runs [`Gate::keep`], which waits
-//! for the next moment with the shard's alarm and lets the waiting lanes through first come, first served. While nobody
+//! for the next moment with the shard's alarm and lets the waiting lanes through first come, first served. While no lane
 //! waits, the alarm is not set. Nothing is allocated per request.
 //!
-//! Limits are asked in this order: is there something to do, does its host allow it (does it ask for patience, are as many
-//! requests under way there as it may have, is its own budget used), does the budget? The first that says no is the one
-//! that is binding. What one host does not allow lets others go first.
+//! Limits are checked in this order: work available; host not paused, below its concurrency, within its rate; overall rate. The first
+//! that refuses is recorded as the limit (`binding`). Requests to other hosts go first while one host refuses.
 
 mod keeper;
 mod lateness;
@@ -155,7 +153,7 @@ impl Gate {
                 }
             }
             self.keeper.asleep_until.set(None);
-            // Whoever was kept from running for so long may have been told to wait meanwhile: that is read first.
+            // A shard that did not run for so long may have been told to wait: that is read first.
             if self.clock.now().since(ring.at) > LATE_NS {
                 tokio::task::yield_now().await;
             }
@@ -163,17 +161,22 @@ impl Gate {
     }
 
     /// Waits until the limits allow the request for `id` of a lane that has its connection to be written, counts it, and
-    /// returns the moment. An attempt is counted once, however often it asks; a pause that began meanwhile holds it back each time.
+    /// returns the moment. An attempt is counted once, however often it asks; a pause that began in the meantime holds it back each time.
     pub(super) async fn clear_to_send(&self, lane: usize, id: u64) -> Nanos {
         let slot = &self.lanes[lane];
         let began = self.clock.now();
+        if slot.sending.get() == Sending::Pending && self.inner.borrow().sends_at_once() {
+            slot.is_counted.set(true);
+            slot.sending.set(Sending::Sent);
+            return began;
+        }
         if slot.sending.get() == Sending::Sent {
             // Nothing of it was written: it was counted, and goes on another connection.
             if self.inner.borrow().resume(id) <= began {
                 return began;
             }
         } else {
-            self.inner.borrow_mut().end_pending(id);
+            self.inner.borrow_mut().connected(id);
         }
         slot.sending.set(Sending::Pending);
         poll_fn(|cx| {
@@ -199,7 +202,7 @@ impl Gate {
     /// Has the request of a lane written at `now` if it may be; otherwise the lane waits to be called.
     fn try_send(&self, (lane, id): (usize, u64), state: Sending, now: Nanos) -> bool {
         let mut inner = self.inner.borrow_mut();
-        // Whoever has waited goes first.
+        // Those that waited go first.
         let is_in_turn = state == Sending::Called || inner.sending.is_empty();
         let goes = is_in_turn && inner.clearance(id, now) == Clearance::Go;
         if goes {
@@ -339,13 +342,15 @@ impl Gate {
     pub(super) fn settle(&self, lane: usize, permit: &mut Permit, attempt: &Attempt) -> Fate {
         let mut inner = self.inner.borrow_mut();
         inner.under_way -= 1;
-        self.lanes[lane].is_counted.take();
+        let is_counted = self.lanes[lane].is_counted.take();
         match self.lanes[lane].sending.take() {
             Sending::Sent | Sending::Withdrawn => {}
-            Sending::Pending => inner.end_pending(permit.id),
+            Sending::Pending => inner.never_connected(permit.id),
             // It waited to be written, and never will be.
             Sending::Held | Sending::Called => {
-                inner.end_pending(permit.id);
+                if !is_counted {
+                    inner.never_written(permit.id);
+                }
                 inner.sending.retain(|(waiting, _)| *waiting != lane);
                 self.keeper.call();
             }
@@ -523,7 +528,7 @@ impl Gate {
         u32::try_from(behind_ns / 1_000_000).unwrap_or(u32::MAX)
     }
 
-    /// In an open loop, when the oldest request was intended that has yet to go; the end of time when there is none, and in a
+    /// In an open loop, when the oldest request was scheduled that has yet to go; the end of time when there is none, and in a
     /// closed one.
     pub(super) fn yet_to_go(&self, now: Nanos) -> Nanos {
         let mut inner = self.inner.borrow_mut();
@@ -534,7 +539,7 @@ impl Gate {
         self.granted().map(|(_, permit)| permit.intended).fold(due, Nanos::min)
     }
 
-    /// In an open loop, when the oldest requests were intended that are due at `now` and have yet to go: `most` at most. None in a closed
+    /// In an open loop, when the oldest requests were scheduled that are due at `now` and have yet to go: `most` at most. None in a closed
     /// one.
     pub(super) fn overdue(&self, now: Nanos, most: usize) -> Vec<Nanos> {
         let mut inner = self.inner.borrow_mut();

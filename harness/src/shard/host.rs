@@ -80,7 +80,7 @@ impl Host {
 
     /// True if nothing has to be timed, as far as can be seen.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.limiter.pacer.is_unlimited() && self.adaptive.is_none() && self.brake.resume() == Nanos::default()
+        self.limiter.is_unlimited() && self.adaptive.is_none() && self.brake.is_unused()
     }
 
     /// Ask if a request may go there at `now`. Nothing is charged.
@@ -114,7 +114,7 @@ impl Host {
         }
     }
 
-    /// Books a request that goes there at `now`, which was [allowed](Self::leave).
+    /// Counts a request that goes there at `now`, which was [allowed](Self::leave).
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.under_way += 1;
         self.brake.admitted(now);
@@ -132,7 +132,7 @@ impl Host {
     /// A request that was let through does not go after all. What it was charged stays charged.
     pub(super) fn revoked(&mut self) {
         self.under_way -= 1;
-        self.limiter.end_pending();
+        self.limiter.never_connected();
     }
 
     /// Takes in how an attempt ended. Some when all shards have to leave the host alone.
@@ -178,7 +178,7 @@ impl Host {
         self.learn(order);
     }
 
-    /// The brake, for its draws and its books.
+    /// Throttle pauses, with their draws and counts.
     pub(super) const fn brake(&mut self) -> &mut ThrottlePauses {
         &mut self.brake
     }

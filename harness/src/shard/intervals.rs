@@ -1,7 +1,7 @@
-//! A shard's series of seconds: times by the second in which a request was intended, counts by the second in which it ended.
+//! A shard's series of seconds: times by the second in which a request was scheduled, counts by the second in which it ended.
 //!
-//! An interval stays open while an attempt that was intended in it is under way, or in an open loop has yet to go, and is then
-//! handed over exactly once. Mostly only a handful are open: one per second that an attempt still under way was intended in.
+//! An interval stays open while an attempt that was scheduled in it is under way, or in an open loop has yet to go, and is then
+//! handed over exactly once. Mostly only a handful are open: one per second that an attempt still under way was scheduled in.
 //! Those that only wait for what has yet to go have no times yet, and take little memory.
 
 use std::collections::VecDeque;
@@ -10,8 +10,9 @@ use std::time::Duration;
 use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
-use crate::stats::{Bounds, Counters, Series, ShardStats, Unfinished};
-use crate::wire::{BindingTimes, OpenSecond, Scheduled};
+use crate::stats::{AnswerBins, Bounds, Counters, Series, ShardStats, Unfinished};
+use crate::wire::{BindingTimes, OpenSecond, Scheduled, SecondFigures};
+use crate::workload::Opened;
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -57,25 +58,17 @@ pub(super) struct Meters {
 /// One interval.
 #[derive(Debug)]
 pub(super) struct Interval {
-    /// Its index from the common start.
-    pub(super) index: u64,
+    /// Its figures.
+    pub(super) figures: SecondFigures,
     /// The counters: what ended in it, and requests that were due in it and never went. The distributions: of what was
-    /// intended in it.
+    /// scheduled in it.
     pub(super) stats: ShardStats,
     /// Counts of what ended in it and was scheduled in the warm-up.
     pub(super) warmup: Counters,
     /// Requests scheduled in it.
     pub(super) scheduled: Scheduled,
-    /// Requests under way at its end.
-    pub(super) in_flight: u32,
-    /// CPU used during it, us.
-    pub(super) cpu_us: u64,
-    /// The client's greatest lateness in it, ns.
-    pub(super) max_sched_lag_ns: u64,
-    /// Times for which each limit held the shard back during it.
-    pub(super) binding: BindingTimes,
-    /// Limit and pace of the shard at its end; none unless it is adaptive.
-    pub(super) standing: Option<ControllerState>,
+    /// Answers in each bin of it.
+    pub(super) answers: AnswerBins,
     pending: u32,
     over: bool,
 }
@@ -99,16 +92,16 @@ impl Intervals {
         self.at_cut = meters;
     }
 
-    /// Books the start of an attempt and says in which interval it counts.
+    /// Counts the start of an attempt and says in which interval it counts.
     pub(super) fn begin(&mut self, intended: Nanos) -> u64 {
         self.in_flight += 1;
         let interval = self.at(intended);
         interval.pending += 1;
         interval.scheduled.requests += 1;
-        interval.index
+        interval.figures.index
     }
 
-    /// Books the end of an attempt that began in interval `index`.
+    /// Counts the end of an attempt that began in interval `index`.
     pub(super) fn finish(&mut self, index: u64, sample: &Sample) {
         self.in_flight -= 1;
         let kept = self.kept;
@@ -116,17 +109,19 @@ impl Intervals {
             interval.pending -= 1;
             interval.stats.record_times(sample, kept);
             interval.scheduled.record(sample.attempt.outcome);
-            interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(sample.sched_lag_ns());
+            interval.figures.max_sched_lag_ns = interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
         let is_warmup = sample.permit.intended < self.measured_from;
+        let start = self.start;
         let ended = self.at(sample.attempt.done);
         ended.stats.counters.record(sample);
+        ended.answers.record(Nanos(start.0 + ended.figures.index * duration_ns(INTERVAL)), sample);
         if is_warmup {
             ended.warmup.record(sample);
         }
     }
 
-    /// Books an attempt that began in interval `index` and was cut off; its item had been attempted `attempt` times before.
+    /// Counts an attempt that began in interval `index` and was cut off; its item had been attempted `attempt` times before.
     pub(super) fn abort(&mut self, (index, attempt): (u64, u32), rest: &Unfinished) {
         self.in_flight -= 1;
         let kept = self.kept;
@@ -143,9 +138,16 @@ impl Intervals {
     }
 
     /// Counts a connection that opened `now`.
-    pub(super) fn open_connection(&mut self, (now, connect_ns): (Nanos, u64)) {
+    pub(super) fn open_connection(&mut self, (now, opened): (Nanos, &Opened)) {
         let kept = self.kept;
-        self.at(now).stats.open_connection(connect_ns, kept);
+        self.at(now).stats.open_connection(opened, kept);
+    }
+
+    /// Count connections that were closed for unsolicited bytes.
+    pub(super) fn close_unsolicited(&mut self, now: Nanos, connections: u64) {
+        if connections > 0 {
+            self.at(now).stats.counters.close_unsolicited(connections);
+        }
     }
 
     /// Books a request of an open loop that was intended and never went.
@@ -178,7 +180,7 @@ impl Intervals {
     }
 
     /// Notes that the intervals before `now` are over, with what the meters show. Every second gets its interval, also one
-    /// in which nothing was intended.
+    /// in which nothing was scheduled.
     pub(super) fn cut(&mut self, now: Nanos, meters: Meters) {
         let index = now.since(self.start) / duration_ns(INTERVAL);
         while self.first + (self.open.len() as u64) < index && self.has_room() {
@@ -186,8 +188,10 @@ impl Intervals {
         }
         let (in_flight, before) = (self.in_flight, self.at_cut);
         let mut newest = None;
-        for interval in self.open.iter_mut().flatten().filter(|interval| !interval.over && interval.index < index) {
-            (interval.over, interval.in_flight) = (true, in_flight);
+        for interval in
+            self.open.iter_mut().flatten().filter(|interval| !interval.over && interval.figures.index < index)
+        {
+            (interval.over, interval.figures.in_flight) = (true, in_flight);
             newest = Some(interval);
         }
         if let Some(interval) = newest {
@@ -196,13 +200,13 @@ impl Intervals {
         }
     }
 
-    /// The intervals that are over and complete, when all that was intended before `yet_to_go` has gone. Each is handed out once.
+    /// The intervals that are over and complete, when all that was scheduled before `yet_to_go` has gone. Each is handed out once.
     pub(super) fn take_complete(&mut self, yet_to_go: Nanos) -> Vec<Interval> {
         let waits = yet_to_go.since(self.start) / duration_ns(INTERVAL);
         let waits = waits.max((self.first + self.open.len() as u64).saturating_sub(MOST_WAITING));
         let mut complete = Vec::new();
         for slot in &mut self.open {
-            if slot.as_ref().is_some_and(|interval| interval.has_ended() && interval.index < waits) {
+            if slot.as_ref().is_some_and(|interval| interval.has_ended() && interval.figures.index < waits) {
                 complete.extend(slot.take());
             }
         }
@@ -211,7 +215,7 @@ impl Intervals {
     }
 
     /// The seconds that are over and wait for requests, the oldest first, with what is known of their times in `series`, given when each
-    /// request was intended that has not ended, and its age. Some of those that have yet to go may be missing.
+    /// request was scheduled that has not ended, and its age. Some of those that have yet to go may be missing.
     pub(super) fn still_open(
         &self,
         series: Series,
@@ -227,12 +231,12 @@ impl Intervals {
             .collect();
         for (intended, age) in requests {
             let index = intended.since(self.start) / duration_ns(INTERVAL);
-            if let Ok(at) = over.binary_search_by_key(&index, |(interval, _)| interval.index) {
+            if let Ok(at) = over.binary_search_by_key(&index, |(interval, _)| interval.figures.index) {
                 over[at].1.push(age);
             }
         }
         let told = |(interval, open): (&Interval, Vec<Unfinished>)| OpenSecond {
-            index: interval.index,
+            index: interval.figures.index,
             counters: interval.stats.counters.clone().without(&interval.warmup),
             least: interval.stats.lower_bound(series, &open),
         };
@@ -300,15 +304,11 @@ impl Intervals {
 impl Interval {
     fn new(index: u64, bounds: Bounds) -> Self {
         Self {
-            index,
+            figures: SecondFigures { index, ..SecondFigures::default() },
             stats: ShardStats::new(bounds),
             warmup: Counters::default(),
             scheduled: Scheduled::default(),
-            in_flight: 0,
-            cpu_us: 0,
-            max_sched_lag_ns: 0,
-            binding: BindingTimes::default(),
-            standing: None,
+            answers: AnswerBins::default(),
             pending: 0,
             over: false,
         }
@@ -320,9 +320,9 @@ impl Interval {
     }
 
     fn meter(&mut self, before: Meters, after: Meters) {
-        self.cpu_us = after.cpu_us.saturating_sub(before.cpu_us);
-        self.binding = after.binding.without(&before.binding);
-        self.standing = after.standing;
+        self.figures.cpu_us = after.cpu_us.saturating_sub(before.cpu_us);
+        self.figures.binding = after.binding.without(&before.binding);
+        self.figures.standing = after.standing;
     }
 }
 
@@ -362,11 +362,12 @@ mod tests {
         let quick = intervals.begin(Nanos(5 + S + 1));
         intervals.finish(quick, &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)));
         intervals.cut(Nanos(5 + 4 * S), Meters { cpu_us: 70, ..Meters::default() });
-        let complete: Vec<u64> = intervals.take_complete(NOTHING).iter().map(|interval| interval.index).collect();
+        let complete: Vec<u64> =
+            intervals.take_complete(NOTHING).iter().map(|interval| interval.figures.index).collect();
         assert_eq!(complete, [1, 2, 3]);
         intervals.finish(slow, &sample(Nanos(5 + S / 2), Nanos(5 + 4 * S)));
         let late = intervals.take_complete(NOTHING);
-        assert_eq!((late.len(), late[0].index, late[0].in_flight), (1, 0, 1));
+        assert_eq!((late.len(), late[0].figures.index, late[0].figures.in_flight), (1, 0, 1));
         assert_eq!(intervals.begin(Nanos(6)), 4, "a second that was handed out is not opened again");
     }
 
@@ -389,7 +390,7 @@ mod tests {
         intervals.meter_from(Meters { cpu_us: 900, ..Meters::default() });
         intervals.cut(Nanos(S), Meters { cpu_us: 970, ..Meters::default() });
         intervals.cut(Nanos(2 * S), Meters { cpu_us: 1_000, ..Meters::default() });
-        let used: Vec<u64> = intervals.take_complete(NOTHING).iter().map(|interval| interval.cpu_us).collect();
+        let used: Vec<u64> = intervals.take_complete(NOTHING).iter().map(|interval| interval.figures.cpu_us).collect();
         assert_eq!(used, [70, 30]);
     }
 
@@ -404,7 +405,11 @@ mod tests {
         intervals.finish(under_way, &sample(Nanos(S / 2), Nanos(3 * S)));
         let told = |interval: &Interval| {
             let response = interval.stats.timing(Series::ResponseOk);
-            (interval.index, interval.stats.counters.requests.dropped, response.map(|timing| timing.exact().censored))
+            (
+                interval.figures.index,
+                interval.stats.counters.requests.dropped,
+                response.map(|timing| timing.exact().censored),
+            )
         };
         let complete: Vec<_> = intervals.take_complete(NOTHING).iter().map(told).collect();
         assert_eq!(complete, [(0, 1, Some(1)), (1, 0, None), (2, 0, None)]);
@@ -415,7 +420,7 @@ mod tests {
         let mut intervals = Intervals::new((Nanos(5), Nanos(5)), bounds(), &Series::PER_INTERVAL);
         let mut taken = |at: u64, yet_to_go: u64| -> Vec<u64> {
             (1..=at).for_each(|second| intervals.cut(Nanos(5 + second * S), Meters::default()));
-            intervals.take_complete(Nanos(5 + yet_to_go)).iter().map(|interval| interval.index).collect()
+            intervals.take_complete(Nanos(5 + yet_to_go)).iter().map(|interval| interval.figures.index).collect()
         };
         assert_eq!(taken(3, S - 1), [0; 0]);
         assert_eq!(taken(3, S), [0]);
@@ -428,6 +433,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case has a histogram for every second of minutes.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn counts_are_of_the_second_of_the_end_and_times_of_the_second_that_was_intended(
             attempts in prop::collection::vec((0..40_u64 * S, 0..20_u64 * S), 1..60), measured_from in 0..40 * S,
@@ -451,7 +459,7 @@ mod tests {
             }
             out.extend(intervals.take_all(Meters::default()));
             for interval in &out {
-                let second = interval.index * S..(interval.index + 1) * S;
+                let second = interval.figures.index * S..(interval.figures.index + 1) * S;
                 let ended = attempts.iter().filter(|(at, took)| second.contains(&(at + took))).count() as u64;
                 let due = attempts.iter().filter(|(at, _)| second.contains(at)).count() as u64;
                 let counters = &interval.stats.counters;
@@ -487,7 +495,7 @@ mod tests {
                 }
             }
             out.extend(intervals.take_all(Meters::default()));
-            let mut indices: Vec<u64> = out.iter().map(|interval| interval.index).collect();
+            let mut indices: Vec<u64> = out.iter().map(|interval| interval.figures.index).collect();
             indices.sort_unstable();
             indices.dedup();
             prop_assert_eq!(indices.len(), out.len());

@@ -25,20 +25,24 @@ impl Limiter {
         Self { pacer, spacing, slots: Slots::new(start) }
     }
 
+    /// True if requests may be let through and written at any time, and none of them is counted.
+    pub(super) const fn is_unlimited(&self) -> bool {
+        self.pacer.is_unlimited() && !self.spacing.is_set()
+    }
+
     /// Ask if a request may be let through at `now`, and since when. Nothing is charged.
     pub(super) fn peek(&self, now: Nanos) -> Pace {
-        no_sooner(self.pacer.peek(now), self.spacing.next(), now)
+        self.pacer.peek(now)
     }
 
     /// Charges a request that is let through at `now`, which [`Limiter::peek`] allowed.
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.pacer.poll(now);
-        self.spacing.admitted(now);
     }
 
     /// Ask if a request that was let through may be written at `now`. Nothing is charged.
     pub(super) fn peek_send(&self, now: Nanos) -> Pace {
-        no_sooner(self.pacer.peek_send(now), self.spacing.next_send(), now)
+        no_sooner(self.pacer.peek_send(now), self.spacing.next(), now)
     }
 
     /// Counts a request that is written at `now`. Some when the other shards have to keep their distance from it.
@@ -50,9 +54,20 @@ impl Limiter {
         self.spacing.sent(now)
     }
 
-    /// One of the requests that were let through is about to be written, or never will be.
-    pub(super) fn end_pending(&mut self) {
-        self.pacer.end_pending();
+    /// One of the requests that were let through has its connection.
+    pub(super) fn connected(&mut self) {
+        self.pacer.connected();
+    }
+
+    /// One of the requests that have their connection will never be written.
+    pub(super) fn withdrawn(&mut self) {
+        self.pacer.withdrawn();
+    }
+
+    /// One of the requests that were let through will have no connection.
+    pub(super) fn never_connected(&mut self) {
+        self.connected();
+        self.withdrawn();
     }
 
     /// Takes in an attempt that ended. Some when the other shards have to know when the target was at it.

@@ -1,4 +1,4 @@
-//! The pulse of a shard: its loop is to look up every 10 ms, and [`Engine::beat`] books how late it does.
+//! Event-loop delay of a shard: a timer fires every 10 ms, and [`Engine::beat`] records its lateness.
 //!
 //! A loop that is late was not run by the kernel, or was held up by code that does not let go; what was under way then
 //! took longer than the target made it. The runtime's timer rounds up to whole milliseconds, so that up to 1 ms of

@@ -1,4 +1,4 @@
-//! The shard's end of the pipe up: whole frames, whatever is dropped in between.
+//! The shard's end of the pipe to the supervisor: sends a shard's frames up, whole, whatever is dropped in between.
 //!
 //! The reporter's future is dropped when the crawl ends, perhaps in the middle of a frame. What it had queued stays here
 //! and goes out first, so the supervisor never sees a frame cut in two.

@@ -1,8 +1,8 @@
-//! Waiting because the target asks for it: pauses, the pace at which a quota lasts, and the books of promises kept.
+//! Waiting because the target asks for it: pauses, the pace at which a quota lasts, and the counts of waits respected.
 //!
 //! Called by the gate. It must not read a clock or wait; draws come from a seeded generator.
 //!
-//! A target's wait is taken as a promise that nothing comes before it is over. Waits are jittered upward only: the shards
+//! Nothing is sent before a wait that the target asked for is over. Waits are jittered upward only: the shards
 //! resume one after another within a tenth of the wait, so that they do not all come back at the same instant. A wait
 //! longer than `--max-pause` is cut, and what is then sent early is counted.
 
@@ -77,6 +77,11 @@ impl ThrottlePauses {
         self.resume
     }
 
+    /// True if the target has not asked to wait so far.
+    pub(super) fn is_unused(&self) -> bool {
+        self.resume == Nanos::default() && self.promised == Nanos::default()
+    }
+
     /// For how long nothing was allowed to go, or will be by what is known, ns.
     pub(super) const fn paused_ns(&self) -> u64 {
         self.books.paused_ns
@@ -92,12 +97,12 @@ impl ThrottlePauses {
         self.quota.poll(now)
     }
 
-    /// Books a request that is let through at `now`.
+    /// Counts a request that is let through at `now`.
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.quota.admitted(now);
     }
 
-    /// Books a request that is written at `now`: with all that is known of pauses by then, it is decided now that it goes.
+    /// Counts a request that is written at `now`: with all that is known of pauses by then, it is decided now that it goes.
     pub(super) fn sent(&mut self, now: Nanos) {
         if now < self.promised {
             self.books.early_attempts += 1;
@@ -203,12 +208,12 @@ impl ThrottlePauses {
         }
     }
 
-    /// Books an item that was not tried again because the run had retried as much as it may.
+    /// Counts an item that was not tried again because the run had retried as much as it may.
     pub(super) fn denied(&mut self) {
         self.books.retries_denied += 1;
     }
 
-    /// The books as they would be if the run ended at `now`.
+    /// The counts as they would be if the run ended at `now`.
     pub(super) fn books(&self, now: Nanos) -> ThrottlingCounts {
         let mut end = ThrottlingCounts { paused_ns: self.books.paused_ns - self.resume.since(now), ..self.books };
         match self.broken {

@@ -1,6 +1,6 @@
 //! Spreading what is left of a quota over the time that it has to last, before the target has to refuse.
 //!
-//! Called by the brake. It must not read a clock.
+//! Called by `ThrottlePauses`. It must not read a clock.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl QuotaPace {
         if due <= now { Pace::Go(due) } else { Pace::Wait(due) }
     }
 
-    /// Books a request that goes at `now`.
+    /// Counts a request that goes at `now`.
     pub(super) fn admitted(&mut self, now: Nanos) {
         if now < self.until {
             self.schedule.admit(now, duration_ns(self.interval));

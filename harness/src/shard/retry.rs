@@ -1,6 +1,7 @@
-//! Decide if a failed item gets another attempt, and when: the budget of retries and the back-off.
+//! Decide if a failed item gets another attempt, and when: the retry budget and the backoff.
 //!
-//! Called by the gate. It must not read a clock; draws come from a seeded generator, so that a run can be repeated.
+//! Called by the gate (`Limits::try_again`), for attempts whose workload allows a repetition (the crawl: `src/crawl/throttling/retry.rs`). It must not read a clock; draws
+//! come from a seeded generator, so that a run can be repeated.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ impl RetryBudget {
         }
     }
 
-    /// Books a first attempt.
+    /// Counts a first attempt.
     pub(super) fn earn(&mut self) {
         self.saved = (self.saved + self.earned_each).min(self.most);
     }

@@ -5,7 +5,7 @@
 //! answer, and is taken for a little after it was sent. Of a target that was seen to answer at once, an answer that took
 //! much longer than others may have been late because its request was: then the time counts from the answer. Until the
 //! answer is there, it counts from when the request was sent; one that still waits for its connection keeps nobody else
-//! back, and is sent no sooner than the others allow. The shards take turns, which the supervisor hands out: whoever has the turn has been
+//! back, and is sent no sooner than the others allow. The shards take turns, which the supervisor hands out: the shard with the turn has been
 //! told of every request before it. Called by a limiter. It must not read a clock.
 
 use std::time::Duration;
@@ -28,17 +28,19 @@ pub(super) struct Spacing {
     /// The quickest answer so far took so long.
     quickest: Duration,
     siblings: u32,
-    /// The next request is let through no sooner than this.
+    /// The next request is sent no sooner than this.
     next: Nanos,
-    /// Whatever was let through is sent no sooner than this: the same, without requests that were not sent yet.
-    next_send: Nanos,
 }
 
 impl Spacing {
     /// Keeps the requests of this shard and of its siblings this far `apart`, if they are to be.
     pub(super) fn new(apart: Option<Duration>, plan: &ShardPlan) -> Self {
-        let (next, next_send) = (Nanos(0), Nanos(0));
-        Self { apart, quickest: Duration::MAX, siblings: plan.siblings, next, next_send }
+        Self { apart, quickest: Duration::MAX, siblings: plan.siblings, next: Nanos(0) }
+    }
+
+    /// True if requests are kept apart.
+    pub(super) const fn is_set(&self) -> bool {
+        self.apart.is_some()
     }
 
     /// True if a request is sent in the shard's turn only.
@@ -46,19 +48,9 @@ impl Spacing {
         self.apart.is_some() && self.siblings > 1
     }
 
-    /// The next request is let through no sooner than this.
+    /// The next request is sent no sooner than this.
     pub(super) const fn next(&self) -> Nanos {
         self.next
-    }
-
-    /// The next request is sent no sooner than this.
-    pub(super) const fn next_send(&self) -> Nanos {
-        self.next_send
-    }
-
-    /// Takes in a request that is let through at `now`.
-    pub(super) fn admitted(&mut self, now: Nanos) {
-        self.next = self.next.max(self.after(now));
     }
 
     /// Takes in a request that is sent at `now`. Some when the other shards have to know.
@@ -83,13 +75,7 @@ impl Spacing {
 
     /// Takes in that the target was at a request of any shard at `at`.
     pub(super) fn arrived(&mut self, at: Nanos) {
-        let after = self.after(at);
-        (self.next, self.next_send) = (self.next.max(after), self.next_send.max(after));
-    }
-
-    /// When the next request may follow one at `at`.
-    fn after(&self, at: Nanos) -> Nanos {
-        self.apart.map_or(Nanos(0), |apart| at.plus(apart))
+        self.next = self.next.max(self.apart.map_or(Nanos(0), |apart| at.plus(apart)));
     }
 }
 
@@ -125,14 +111,8 @@ mod tests {
     #[test]
     fn the_time_counts_from_when_the_target_was_at_the_request() {
         let mut spacing = spacing(2, 2);
-        spacing.admitted(Nanos(0));
-        assert_eq!(
-            (spacing.next(), spacing.next_send()),
-            (Nanos(500 * MS), Nanos(0)),
-            "it is let through, and not sent"
-        );
         assert_eq!(spacing.sent(Nanos(0)), Some(Nanos(0)));
-        assert_eq!((spacing.next(), spacing.next_send()), (Nanos(500 * MS), Nanos(500 * MS)));
+        assert_eq!(spacing.next(), Nanos(500 * MS));
         spacing.ended(&attempt(Some(3), 4));
         assert_eq!(spacing.next(), Nanos(504 * MS));
         // It answers at once, so this request was late.

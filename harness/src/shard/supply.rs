@@ -31,7 +31,7 @@ pub(super) struct Again {
     pub(super) id: u64,
     /// Number of attempts that it has had.
     pub(super) attempt: u32,
-    /// When its first attempt was intended.
+    /// When its first attempt was scheduled.
     pub(super) first_intended: Nanos,
 }
 

@@ -1,4 +1,4 @@
-//! Counters: items by final state, attempts by outcome.
+//! Counters: items by final state, attempts by outcome, connections, TLS handshakes.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::table::{Counter, counters};
-use crate::sample::{ErrorKind, Fate, Outcome, Sample};
-use crate::workload::InFlight;
+use crate::sample::{ErrorKind, Fate, Handshake, InFlight, Opened, Outcome, Sample};
 
 counters! {
     /// Items that were tried, by state.
@@ -57,6 +56,8 @@ counters! {
         soft_blocked: u64 as "challenge pages",
         /// Connections opened.
         connections_opened: u64 as "connections opened",
+        /// Connections closed because the target sent bytes that no request had asked for.
+        unsolicited: u64 as "closed for unsolicited bytes",
         /// Bytes of requests, heads included.
         bytes_sent: u64 as "sent",
         /// Bytes of answers, heads included.
@@ -81,6 +82,31 @@ pub struct Counters {
     pub items: ItemCounts,
     /// Attempts by outcome, connections and bytes.
     pub requests: RequestCounts,
+    /// TLS handshakes.
+    pub tls: TlsCounts,
+}
+
+counters! {
+    /// TLS handshakes. Constant in size: versions and cipher suites are few.
+    #[serde(default)]
+    pub struct TlsCounts {
+        /// Handshakes completed in full.
+        full: u64,
+        /// Handshakes that resumed an earlier session.
+        resumed: u64,
+        /// Complete handshakes by protocol version and cipher suite.
+        sessions: BTreeMap<String, u64>,
+    }
+}
+
+impl TlsCounts {
+    /// Count a handshake that is complete.
+    fn record(&mut self, handshake: &Handshake) {
+        let Handshake { ns: _, is_resumed, version, cipher } = *handshake;
+        self.full += u64::from(!is_resumed);
+        self.resumed += u64::from(is_resumed);
+        count(&mut self.sessions, format!("{version} {cipher}"));
+    }
 }
 
 counters! {
@@ -181,21 +207,41 @@ impl Counters {
         self.requests.attempts.saturating_sub(self.items.ok + self.items.not_found + self.requests.throttled)
     }
 
+    /// Requests that ended by themselves: those that were cut off are no responses.
+    #[must_use]
+    pub const fn completed(&self) -> u64 {
+        self.requests.attempts.saturating_sub(self.items.aborted)
+    }
+
     /// Merge with `other`.
     pub fn merge(&mut self, other: &Self) {
-        let Self { items, requests } = other;
+        let Self { items, requests, tls } = other;
         self.items.merge(items);
         self.requests.merge(requests);
+        self.tls.merge(tls);
     }
 
     /// Return these counts without those in `part`, which are among them.
     #[must_use]
     pub fn without(self, part: &Self) -> Self {
-        let Self { items, requests } = part;
-        Self { items: self.items.without(items), requests: self.requests.without(requests) }
+        let Self { items, requests, tls } = part;
+        Self { items: self.items.without(items), requests: self.requests.without(requests), tls: self.tls.without(tls) }
     }
 
-    /// Every counter that is one number, with its value.
+    /// Count a connection that was opened, and its TLS handshake.
+    pub(crate) fn open_connection(&mut self, opened: &Opened) {
+        self.requests.connections_opened += 1;
+        if let Some(handshake) = &opened.handshake {
+            self.tls.record(handshake);
+        }
+    }
+
+    /// Count connections that were closed for unsolicited bytes.
+    pub(crate) const fn close_unsolicited(&mut self, connections: u64) {
+        self.requests.unsolicited += connections;
+    }
+
+    /// Every counter of items and requests that is one number, with its value.
     pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + use<> {
         self.items.iter().chain(self.requests.iter())
     }
@@ -212,7 +258,7 @@ impl Counters {
         }
     }
 
-    /// Books one attempt that ended, and its item if that was its last.
+    /// Counts one attempt that ended, and its item if that was its last.
     pub(crate) fn record(&mut self, sample: &Sample) {
         let attempt = &sample.attempt;
         self.requests.attempts += 1;
@@ -243,7 +289,7 @@ impl Counters {
         }
     }
 
-    /// Books the end of an item whose last attempt came to `outcome`.
+    /// Counts the end of an item whose last attempt came to `outcome`.
     fn end_item(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Ok => self.items.ok += 1,

@@ -50,10 +50,10 @@ impl Count for u64 {
     }
 }
 
-impl<K: Ord + Copy> Count for BTreeMap<K, u64> {
+impl<K: Ord + Clone> Count for BTreeMap<K, u64> {
     fn add(&mut self, other: &Self) {
         for (key, count) in other {
-            self.entry(*key).or_default().add(count);
+            self.entry(key.clone()).or_default().add(count);
         }
     }
 

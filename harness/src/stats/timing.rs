@@ -103,7 +103,7 @@ impl Exact {
         (all > 0).then(|| (self.sum_ns + self.ages_ns) as f64 / all as f64)
     }
 
-    /// Books an attempt that was cut off, or has not ended, at this age.
+    /// Counts an attempt that was cut off, or has not ended, at this age.
     pub(crate) fn censor(&mut self, age_ns: u64) {
         self.censored += 1;
         self.oldest_ns = self.oldest_ns.max(age_ns);
@@ -182,7 +182,7 @@ impl Timing {
         }
     }
 
-    /// Books an attempt that was cut off after `age_ns`: its true time is not known, only that it is no less.
+    /// Counts an attempt that was cut off after `age_ns`: its true time is not known, only that it is no less.
     pub fn censor(&mut self, age_ns: u64) {
         self.exact.censor(age_ns);
         let ages = self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram()));

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use crate::process::{Child, ShardExit};
 
 /// A shard's life and the bytes that pass between it and its supervisor. Nothing here blocks.
-pub(super) trait Line {
+pub(super) trait ShardLine {
     /// Reads what has come up: 0 once there will be nothing more, `WouldBlock` when there is nothing yet.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
@@ -73,7 +73,7 @@ impl Process {
     }
 }
 
-impl Line for Process {
+impl ShardLine for Process {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.frames.read(buffer)
     }

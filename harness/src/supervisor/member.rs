@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use super::line::{Line, Process};
+use super::line::{Process, ShardLine};
 use super::shares::User;
 use super::times::ReceivedStats;
 use crate::clock::Nanos;
@@ -19,6 +19,13 @@ use crate::wire::{
 
 /// Time that a shard whose pipe has ended may take to end itself.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
+
+/// Most items that a shard without a report can have started: a million per second in the time of [`UNREPORTED`] reports.
+const MOST_STARTED: u64 = 500_000;
+
+/// Reports in whose time a shard that ended can have started items that it did not report: it ended before its next one, which may
+/// have been late.
+const UNREPORTED: u64 = 2;
 
 /// Reason why a shard's result is not whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +100,8 @@ pub(super) struct Member<L = Process> {
     /// True if it may still say something.
     speaks: bool,
     pub(super) progress: Progress,
+    /// Most items that it started between two reports; none before the first.
+    busiest: Option<u64>,
     pub(super) last: Option<Last>,
     pub(super) fault: Option<ShardFault>,
     pub(super) exit: Option<ShardExit>,
@@ -104,7 +113,7 @@ pub(super) struct Member<L = Process> {
     ended_at: Option<Nanos>,
 }
 
-impl<L: Line> Member<L> {
+impl<L: ShardLine> Member<L> {
     /// A shard of which nothing has been heard at `now`.
     pub(super) fn new(plan: ShardPlan, line: L, now: Nanos) -> Self {
         let progress = Progress { remaining: plan.ids.len(), ..Progress::default() };
@@ -116,6 +125,7 @@ impl<L: Line> Member<L> {
             line,
             speaks: true,
             progress,
+            busiest: None,
             last: None,
             fault: None,
             exit: None,
@@ -154,7 +164,7 @@ impl<L: Line> Member<L> {
                     if let Err(error) = self.decode(&mut heard) {
                         self.give_up(ShardFault::Junk(error.to_string()), now);
                     }
-                    // There is no more for now. What comes meanwhile, and the end, is looked for again.
+                    // There is no more for now. What comes in the meantime, and the end, is looked for again.
                     if read < buffer.len() {
                         break;
                     }
@@ -172,7 +182,11 @@ impl<L: Line> Member<L> {
             match frame {
                 Frame::Ready => heard.push(PipeEvent::Ready),
                 Frame::Refused(why) => heard.push(PipeEvent::Refused(why)),
-                Frame::Progress(progress) => self.progress = *progress,
+                Frame::Progress(progress) => {
+                    let started = progress.started().saturating_sub(self.progress.started());
+                    self.busiest = Some(self.busiest.unwrap_or(0).max(started));
+                    self.progress = *progress;
+                }
                 Frame::Interval(interval) => heard.push(PipeEvent::Interval(interval)),
                 Frame::Open(seconds) => heard.push(PipeEvent::Open(seconds)),
                 Frame::Sends(sends) => heard.push(PipeEvent::Sends(sends)),
@@ -194,6 +208,7 @@ impl<L: Line> Member<L> {
                         waiting_again: 0,
                         behind_ms: 0,
                         binding: frame.binding,
+                        failures: frame.failures.clone(),
                     };
                     self.last = Some(Last { frame: *frame, stats });
                 }
@@ -281,6 +296,13 @@ impl<L: Line> Member<L> {
     /// IDs that it was given and that it never read of: it had ended.
     pub(super) fn unread(&self) -> u64 {
         self.last.as_ref().map_or(0, |last| self.given.saturating_sub(last.frame.received))
+    }
+
+    /// IDs that a shard without a final frame cannot have started: those left at its last report, less as many as it can have
+    /// started since.
+    pub(super) fn never_started(&self) -> u64 {
+        let since = self.busiest.map_or(MOST_STARTED, |most| most.saturating_mul(UNREPORTED));
+        self.progress.remaining.saturating_sub(since)
     }
 
     /// Return the shard's use of its share of the budget.

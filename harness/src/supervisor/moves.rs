@@ -3,14 +3,14 @@
 //! The decisions are made in `ranges` and `shares`; this is where they are told. Called by the supervisor's step alone.
 
 use super::Supervisor;
-use super::line::Line;
+use super::line::ShardLine;
 use super::member::Member;
 use super::ranges::{RangeMessage, RemainingIds, give_away};
 use super::shares::{ShareUpdate, User};
 use crate::units::IdRange;
 use crate::wire::{Control, PauseOrder, Scope};
 
-impl<L: Line> Supervisor<L> {
+impl<L: ShardLine> Supervisor<L> {
     /// A shard that no longer reports takes part in no move.
     pub(super) fn note_silence(&mut self) {
         let silent: Vec<usize> = (0..self.members.len()).filter(|i| !self.members[*i].is_speaking()).collect();

@@ -49,7 +49,7 @@ impl Ranges {
         self.hungry.push_back(i);
     }
 
-    /// Donor `i` gives `range`, which may be empty. It gets it back when whoever it was for is gone.
+    /// Donor `i` gives `range`, which may be empty. It gets it back when the shard that it was for is gone.
     pub(super) fn shed(&mut self, i: usize, range: IdRange) -> Option<RangeMessage> {
         let at = self.asked.iter().position(|ask| ask.donor == i);
         let thief = at.and_then(|at| self.asked.swap_remove(at).thief);
@@ -129,7 +129,7 @@ mod tests {
         ranges.idle(0);
         assert_eq!(ranges.feed(&rests(&[0, 5, 9, 1])), [RangeMessage::Shed(2)]);
         ranges.idle(1);
-        // The largest was asked already; whoever has a single ID keeps it.
+        // The largest was asked already; a shard with a single ID keeps it.
         assert_eq!(ranges.feed(&rests(&[0, 0, 9, 1])), []);
         let range = IdRange { start: 4, end: 9 };
         assert_eq!(ranges.shed(2, range), Some(RangeMessage::Take(0, range)));

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader, DuplexStream, ReadBuf};
 use tokio::task::{JoinHandle, coop};
 
-use super::line::Line;
+use super::line::ShardLine;
 use super::waking::{Event, TICK};
 use super::{Observer, RunRecord, SuperviseError, Supervisor};
 use crate::clock::{Clock, Nanos};
@@ -102,7 +102,7 @@ fn at_once<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
     }
 }
 
-impl Line for Task {
+impl ShardLine for Task {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut buffer = ReadBuf::new(buffer);
         let cx = &mut Context::from_waker(Waker::noop());

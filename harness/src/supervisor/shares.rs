@@ -171,7 +171,7 @@ fn demand(before: &Progress, now: &Progress, per_s: f64, given: u32, shards: usi
     if starved > STARVED {
         return Demand::More;
     }
-    // Whoever waits because the target said so shows nothing about what it could use.
+    // A shard that waits because the target said so shows nothing about what it could use.
     if starved > SATED || held.pause_ns > 0 {
         return Demand::AtMost(given);
     }

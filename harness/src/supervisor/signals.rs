@@ -36,7 +36,7 @@ impl HeldSignals {
         block(&held).map(|before| Self { before })
     }
 
-    /// True if a signal asks for a stop. It stays pending, for whoever takes it up.
+    /// True if a signal asks for a stop. It stays pending until it is read.
     ///
     /// # Errors
     /// When the kernel has no descriptor for it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::line::Line;
+use super::line::ShardLine;
 use super::member::ShardFault;
 use super::{SHORTEST_SUSPENSION, Stopping, Supervisor};
 use crate::clock::{Nanos, duration_ns};
@@ -36,7 +36,7 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// State of the stop, for whoever watches the run.
+    /// State of the stop, for observers of the run.
     pub(super) const fn state(&self) -> Stopping {
         match self {
             Self { is_hurried: true, .. } => Stopping::AtOnce,
@@ -46,7 +46,7 @@ impl Stop {
     }
 }
 
-impl<L: Line> Supervisor<L> {
+impl<L: ShardLine> Supervisor<L> {
     pub(super) fn signalled(&mut self, signal: i32, now: Nanos) {
         // SIGCHLD only wakes the loop, which then looks who has ended.
         if signal == Signal::SIGCHLD as i32 {

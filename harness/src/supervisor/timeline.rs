@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::times::{Recent, ShardTimes};
 use super::view::{Interval, OpenInterval, ShardSecond};
-use crate::stats::{Bounds, Counters, ShardStats};
-use crate::wire::{BindingTimes, IntervalFrame, OpenSecond, Scheduled, WireError};
+use crate::stats::{AnswerBins, Bounds, Counters, ShardStats};
+use crate::wire::{IntervalFrame, OpenSecond, Scheduled, SecondFigures, WireError};
 
 /// Intervals that some shard has yet to report.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Timeline {
 
     /// Takes what a shard reports.
     pub(super) fn add(&mut self, shard: u32, frame: IntervalFrame) {
-        self.pending.entry(frame.index).or_default().push((shard, frame));
+        self.pending.entry(frame.figures.index).or_default().push((shard, frame));
     }
 
     /// Takes what a shard tells of seconds that it has yet to report.
@@ -107,16 +107,12 @@ impl Timeline {
 
     fn merge(&self, index: u64, frames: Vec<(u32, IntervalFrame)>, junk: &mut Vec<(u32, WireError)>) -> Interval {
         let mut interval = Interval {
-            index,
+            figures: SecondFigures { index, ..SecondFigures::default() },
             merged: ShardStats::new(self.bounds),
             warmup: Counters::default(),
             scheduled: Scheduled::default(),
+            answers: AnswerBins::default(),
             shards: Vec::with_capacity(frames.len()),
-            in_flight: 0,
-            cpu_us: 0,
-            max_sched_lag_ns: 0,
-            binding: BindingTimes::default(),
-            standing: None,
             seconds: Vec::new(),
         };
         for (shard, frame) in frames {
@@ -139,19 +135,13 @@ impl Timeline {
         interval.merged.counters.merge(&frame.counters);
         interval.warmup.merge(&frame.warmup);
         interval.scheduled.merge(&frame.scheduled);
-        interval.in_flight += frame.in_flight;
-        interval.cpu_us += frame.cpu_us;
-        interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(frame.max_sched_lag_ns);
-        interval.binding.merge(&frame.binding);
-        interval.standing = match (interval.standing, frame.standing) {
-            (Some(all), Some(one)) => Some(all.plus(one)),
-            (all, one) => all.or(one),
-        };
+        interval.figures.add(&frame.figures);
+        interval.answers.merge(&frame.answers);
         interval.seconds.push(ShardSecond {
             shard,
             attempts: frame.counters.requests.attempts,
-            max_sched_lag_ns: frame.max_sched_lag_ns,
-            cpu_us: frame.cpu_us,
+            max_sched_lag_ns: frame.figures.max_sched_lag_ns,
+            cpu_us: frame.figures.cpu_us,
         });
         interval.shards.push((shard, ShardTimes { told: frame.timings, recent }));
         Ok(())

@@ -161,6 +161,9 @@ mod tests {
     use crate::stats::tests::{any_sample, bounds};
 
     proptest! {
+        // Each case packs and merges megabytes of histograms.
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         #[test]
         fn what_was_told_adds_up_as_what_it_is(
             [one, other] in [prop::collection::vec(any_sample(), 0..60), prop::collection::vec(any_sample(), 0..60)],

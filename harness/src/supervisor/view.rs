@@ -5,19 +5,21 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::line::Line;
+use super::line::ShardLine;
 use super::member::{Member, ShardFault};
 use super::times::{ReceivedStats, Recent, ShardTimes};
 use super::windows::BusiestWindow;
 use crate::adaptive::ControllerState;
-use crate::clock::Nanos;
+use crate::clock::{Nanos, duration_ns};
 use crate::machine::HostRecord;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
-use crate::stats::{Bounds, Counters, ShardStats};
+use crate::shard::INTERVAL;
+use crate::stats::{AnswerBins, Bounds, Counters, Failures, Hosts, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{
-    BindingTimes, BudgetUse, CpuHealth, Progress, Scheduled, Scope, ThrottlingCounts, TimetableUse, Usage,
+    BindingTimes, BudgetUse, CpuHealth, Progress, Scheduled, Scope, SecondFigures, ThrottlingCounts, TimetableUse,
+    Usage,
 };
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
@@ -97,6 +99,8 @@ pub struct LiveShard {
     pub at: Nanos,
     /// Everything counted so far.
     pub counters: Counters,
+    /// Failures by cause so far.
+    pub failures: Failures,
     /// Requests under way.
     pub in_flight: u32,
     /// Items that wait for another attempt.
@@ -127,29 +131,29 @@ pub enum LiveState {
 /// One second of a run, merged over the shards that reported it.
 #[derive(Debug, Clone)]
 pub struct Interval {
-    /// Its index: 0 is the second after the common start.
-    pub index: u64,
+    /// Its figures, over all shards.
+    pub figures: SecondFigures,
     /// All shards together. The counters: what ended in it, and what was due in it and never went. The distributions: of what
-    /// was intended in it.
+    /// was scheduled in it.
     pub merged: ShardStats,
     /// Counts of what ended in it and was scheduled in the warm-up.
     pub warmup: Counters,
     /// Requests scheduled in it.
     pub scheduled: Scheduled,
+    /// Answers in each bin of it.
+    pub answers: AnswerBins,
     /// The times of each shard, by its number.
     pub shards: Vec<(u32, ShardTimes)>,
-    /// Requests under way at its end.
-    pub in_flight: u32,
-    /// CPU used by the shards during it, us.
-    pub cpu_us: u64,
-    /// The client's greatest lateness in it, ns.
-    pub max_sched_lag_ns: u64,
-    /// Times for which each limit held the shards back in it, summed over them.
-    pub binding: BindingTimes,
-    /// Limit and pace of adaptive shards at its end, summed over them; none unless they are adaptive.
-    pub standing: Option<ControllerState>,
     /// Figures of each shard in it.
     pub seconds: Vec<ShardSecond>,
+}
+
+impl std::ops::Deref for Interval {
+    type Target = SecondFigures;
+
+    fn deref(&self) -> &SecondFigures {
+        &self.figures
+    }
 }
 
 /// A second that is over and not complete, merged over the shards.
@@ -258,7 +262,8 @@ pub struct ShardRecord {
     pub fault: Option<ShardFault>,
     /// Its final stats; of a shard with a fault, the counters of its last progress frame and no distributions.
     pub stats: ReceivedStats,
-    /// IDs that it never started: by its own count, and those that were given to it after its end.
+    /// IDs that it never started: by its own count, and those that were given to it after its end. Of a shard with a fault, those that
+    /// it cannot have started, by its last report.
     pub remaining: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
@@ -274,6 +279,10 @@ pub struct ShardRecord {
     pub timetable: Option<TimetableUse>,
     /// Counts of its warm-up; zero for a shard with a fault.
     pub warmup: Counters,
+    /// Failures by cause; of a shard with a fault, until its last report.
+    pub failures: Failures,
+    /// Counts and times by host; none of a crawl of one, or of a shard with a fault.
+    pub hosts: Hosts,
     /// Times for which each limit held it back; of a shard with a fault, until its last report.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries; zero for a shard with a fault.
@@ -291,6 +300,7 @@ impl LiveShard {
             planned: plan.ids.len(),
             at: Nanos::default(),
             counters: crate::stats::Counters::default(),
+            failures: Failures::default(),
             in_flight: 0,
             waiting_again: 0,
             behind: Duration::ZERO,
@@ -302,11 +312,13 @@ impl LiveShard {
     }
 
     /// Takes in what it last said.
-    pub(super) fn refresh<L: Line>(&mut self, member: &Member<L>) {
-        let Progress { at, counters, in_flight, remaining: _, waiting_again, behind_ms, binding } = &member.progress;
+    pub(super) fn refresh<L: ShardLine>(&mut self, member: &Member<L>) {
+        let Progress { at, counters, in_flight, remaining: _, waiting_again, behind_ms, binding, failures } =
+            &member.progress;
         self.at = *at;
         self.planned = member.ids.iter().map(IdRange::len).sum();
         self.counters.clone_from(counters);
+        self.failures.clone_from(failures);
         self.in_flight = *in_flight;
         self.waiting_again = *waiting_again;
         self.behind = Duration::from_millis((*behind_ms).into());
@@ -345,7 +357,11 @@ impl Live {
     /// these say more.
     pub(super) fn hear_open(&mut self, second: &OpenInterval, shards: impl Iterator<Item = (u32, Option<Recent>)>) {
         let least = Recent::at_least(&second.least);
-        if least.is_some_and(|least| self.recent.is_none_or(|recent| least.is_longer(&recent))) {
+        // Before the first complete second, requests that were just sent say nothing.
+        let is_news = |least: Recent| {
+            self.recent.map_or(least.max_ns >= duration_ns(INTERVAL), |recent| least.is_longer(&recent))
+        };
+        if least.is_some_and(is_news) {
             (self.last_second, self.is_open, self.recent) = (Some(second.index), true, least);
             shards.for_each(|(shard, recent)| self.shards[shard as usize].recent = recent);
         }
@@ -364,11 +380,12 @@ impl LivePause {
 
 impl ShardRecord {
     /// Create the record of `member`, which is over.
-    pub(super) fn of<L: Line>(mut member: Member<L>) -> Self {
+    pub(super) fn of<L: ShardLine>(mut member: Member<L>) -> Self {
         let bounds = Bounds::for_timeout(member.plan.timeout);
         let exit = member.exit.unwrap_or(ShardExit::Unknown);
         let (pid, plan) = (member.line.pid(), member.plan.clone());
-        let (ids, unread) = (std::mem::take(&mut member.ids), member.unread());
+        let (unread, never_started) = (member.unread(), member.never_started());
+        let ids = std::mem::take(&mut member.ids);
         match member.last.take() {
             Some(last) if member.fault.is_none() => ShardRecord {
                 plan,
@@ -386,6 +403,8 @@ impl ShardRecord {
                 budgets: last.frame.budgets,
                 timetable: last.frame.timetable,
                 warmup: last.frame.warmup,
+                failures: last.frame.failures,
+                hosts: last.frame.hosts,
                 binding: last.frame.binding,
                 courtesy: last.frame.courtesy,
                 usage: Some(last.frame.usage),
@@ -401,7 +420,7 @@ impl ShardRecord {
                     exit,
                     fault: Some(fault),
                     stats,
-                    remaining: member.progress.remaining,
+                    remaining: never_started,
                     peak_in_flight: 0,
                     first_sent: None,
                     last_done: member.heard_at(),
@@ -409,6 +428,8 @@ impl ShardRecord {
                     budgets: Vec::new(),
                     timetable: None,
                     warmup: Counters::default(),
+                    failures: member.progress.failures,
+                    hosts: Hosts::default(),
                     binding: member.progress.binding,
                     courtesy: ThrottlingCounts::default(),
                     usage: None,

@@ -28,12 +28,12 @@ pub(super) struct Windows {
 struct Sliding {
     /// Counts in slots that are not complete yet, shard by shard.
     pending: Vec<(u64, u32)>,
-    windows: [Window; WIDTHS.len()],
+    windows: [WidthWindows; WIDTHS.len()],
 }
 
 /// The windows of one width.
 #[derive(Debug)]
-struct Window {
+struct WidthWindows {
     /// The last slots with anything in them, as far as they fit.
     slots: VecDeque<(u64, u32)>,
     sent: u64,
@@ -104,7 +104,7 @@ impl Sliding {
     fn new() -> Self {
         let window = |width| {
             let busiest = BusiestWindow { width, sent: 0, end_ns: 0 };
-            Window { slots: VecDeque::new(), sent: 0, busiest }
+            WidthWindows { slots: VecDeque::new(), sent: 0, busiest }
         };
         Self { pending: Vec::new(), windows: WIDTHS.map(window) }
     }
@@ -120,7 +120,7 @@ impl Sliding {
     }
 }
 
-impl Window {
+impl WidthWindows {
     fn push(&mut self, slot: u64, count: u32) {
         let slot_ns = duration_ns(SLOT);
         let fits = duration_ns(self.busiest.width) / slot_ns;

@@ -1,7 +1,9 @@
-//! Rates as people type them: one that stays, one that climbs or falls all the time, one that does so in steps.
+//! Rates of `--rate`, parsed: constant (`500/s`), a ramp, or steps.
 //!
 //! Called by the command line (through `FromStr`), by the plan and by the pacer, which makes a schedule of a shape.
 //! Nothing here knows the time.
+
+mod shape;
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,16 +11,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{UnitError, parse_count, parse_duration};
+pub use self::shape::{RateShape, ShapedRate};
+use super::{UnitError, parse_count};
 
 /// The most requests that a period of a rate may have.
 const MOST_PERMITS: u64 = 1_000_000_000;
 
 /// The most steps from one rate to another: enough for a finer staircase than anybody can read.
 const MOST_STEPS: u64 = 10_000;
-
-/// The shortest step.
-const SHORTEST_STEP: Duration = Duration::from_millis(1);
 
 /// Reason why a text is no valid rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -203,132 +203,6 @@ fn whole_instead(text: &str, period: Period) -> Option<String> {
     let chosen = longer.find(|longer| per(*longer).is_multiple_of(unit)).unwrap_or(Period::Hour);
     let permits = (per(chosen) / unit).clamp(1, u128::from(MOST_PERMITS));
     Some(format!("{permits}/{}", chosen.name()))
-}
-
-/// Course of a rate over a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RateShape {
-    /// Not at all.
-    #[default]
-    Constant,
-    /// Evenly, all the time, over the run's whole duration.
-    Ramp {
-        /// At the start; may be of 0 permits.
-        from: Rate,
-        /// At the end, and for what is left to do after it.
-        to: Rate,
-    },
-    /// By `step` every `every_ns`, until it is `to`, and then no more.
-    Steps {
-        /// At the start.
-        from: Rate,
-        /// At the end; the last step may be a shorter one.
-        to: Rate,
-        /// Size of each step, which is added, or taken off when `to` is below `from`.
-        step: Rate,
-        /// Duration of each rate but the last, ns; at least 1.
-        every_ns: u64,
-    },
-}
-
-impl RateShape {
-    /// The highest rate; none when it does not change.
-    #[must_use]
-    pub fn peak(&self) -> Option<Rate> {
-        match *self {
-            Self::Constant => None,
-            Self::Ramp { from, to } | Self::Steps { from, to, .. } => Some(from.max_with(to)),
-        }
-    }
-}
-
-/// A rate and how it changes, as typed after `--rate`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShapedRate {
-    /// The rate; the highest one when it changes.
-    pub peak: Rate,
-    /// Course of the rate.
-    pub shape: RateShape,
-}
-
-impl fmt::Display for ShapedRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.shape {
-            RateShape::Constant => self.peak.fmt(f),
-            RateShape::Ramp { from, to } => write!(f, "{}:{to}", from.permits),
-            RateShape::Steps { from, to, step, every_ns } => {
-                let every = humantime::format_duration(Duration::from_nanos(every_ns));
-                write!(f, "{}:{}:{step}@{every}", from.permits, to.permits)
-            }
-        }
-    }
-}
-
-impl FromStr for ShapedRate {
-    type Err = RateError;
-
-    fn from_str(text: &str) -> Result<Self, RateError> {
-        if !text.contains([':', '@']) {
-            return Ok(Self { peak: text.parse()?, shape: RateShape::Constant });
-        }
-        let (rates, time) = match text.split_once('@') {
-            Some((rates, time)) => (rates, Some(time)),
-            None => (text, None),
-        };
-        let form = || RateError::Form(text.to_owned());
-        let parts: Vec<&str> = rates.split(':').collect();
-        let (last, before) = parts.split_last().ok_or_else(form)?;
-        if before.iter().any(|part| part.contains('/')) {
-            return Err(RateError::Unit(text.to_owned()));
-        }
-        let (last, period) = number_and_period(last)?;
-        let rate = |part: &str| match permits(part, period) {
-            Ok(permits) => Ok(Rate { permits, period_ns: period.ns() }),
-            Err(RateError::Constant(_)) => Err(form()),
-            Err(error) => Err(error),
-        };
-        let shape = match (before, time) {
-            ([from], None) => RateShape::Ramp { from: rate(from)?, to: rate(last)? },
-            ([from, to], time) => RateShape::Steps {
-                from: rate(from)?,
-                to: rate(to)?,
-                step: rate(last)?,
-                every_ns: time.and_then(parse_every_ns).ok_or_else(|| RateError::StepTime(text.to_owned()))?,
-            },
-            _ => return Err(form()),
-        };
-        let peak = check(shape, text)?;
-        Ok(Self { peak, shape })
-    }
-}
-
-fn parse_every_ns(text: &str) -> Option<u64> {
-    let every = parse_duration(text.trim()).ok()?;
-    u64::try_from(every.as_nanos()).ok().filter(|_| every >= SHORTEST_STEP)
-}
-
-/// The peak of a shape that makes sense.
-fn check(shape: RateShape, text: &str) -> Result<Rate, RateError> {
-    let owned = || text.to_owned();
-    match shape {
-        RateShape::Ramp { to, .. } if to.permits == 0 => return Err(RateError::Zero(owned())),
-        RateShape::Steps { from, to, .. } if from.permits == 0 || to.permits == 0 => {
-            return Err(RateError::Zero(owned()));
-        }
-        RateShape::Ramp { from, to } | RateShape::Steps { from, to, .. } if from == to => {
-            return Err(RateError::Flat(owned()));
-        }
-        RateShape::Steps { step, .. } if step.permits == 0 => return Err(RateError::StepSize(owned())),
-        RateShape::Steps { from, to, step, .. } => {
-            let steps = from.permits.abs_diff(to.permits).div_ceil(step.permits);
-            if steps > MOST_STEPS {
-                return Err(RateError::Steps { text: owned(), steps });
-            }
-        }
-        RateShape::Ramp { .. } | RateShape::Constant => {}
-    }
-    shape.peak().ok_or_else(|| RateError::Form(owned()))
 }
 
 #[cfg(test)]

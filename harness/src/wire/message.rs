@@ -13,7 +13,7 @@ use crate::clock::Nanos;
 use crate::machine::CpuTicks;
 use crate::pacer::WorstWindow;
 use crate::sample::Outcome;
-use crate::stats::{Counters, Exact, Series, counters};
+use crate::stats::{AnswerBins, Counters, Failures, Hosts, LowerBound, counters};
 use crate::units::IdRange;
 
 /// Message from a shard to its supervisor.
@@ -230,6 +230,15 @@ pub struct Progress {
     pub behind_ms: u32,
     /// Times for which each limit has held it back so far.
     pub binding: BindingTimes,
+    /// Failures by cause so far.
+    pub failures: Failures,
+}
+
+impl Progress {
+    /// Items that were started.
+    pub(crate) const fn started(&self) -> u64 {
+        self.counters.items.begun().saturating_add(self.in_flight as u64).saturating_add(self.waiting_again)
+    }
 }
 
 counters! {
@@ -247,7 +256,7 @@ counters! {
 }
 
 impl Scheduled {
-    /// Books what a request came to.
+    /// Counts what a request came to.
     pub(crate) fn record(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Ok | Outcome::NotFound => self.good += 1,
@@ -258,27 +267,51 @@ impl Scheduled {
     }
 }
 
-/// One second of a shard on the common clock.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct IntervalFrame {
+/// Figures of one second of a shard, or of all shards together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SecondFigures {
     /// Its index: 0 is the second after the common start.
     pub index: u64,
     /// Requests under way at its end.
     pub in_flight: u32,
-    /// CPU used by the shard during it, user and system, us.
+    /// CPU used by the client during it, user and system, us.
     pub cpu_us: u64,
     /// The client's greatest lateness in it, ns.
     pub max_sched_lag_ns: u64,
-    /// Times for which each limit held the shard back in it.
+    /// Times for which each limit held the client back in it.
     pub binding: BindingTimes,
-    /// Limit and pace of the shard at its end; none unless it is adaptive.
+    /// Limit and pace at its end; none unless adaptive.
     pub standing: Option<ControllerState>,
+}
+
+impl SecondFigures {
+    /// Add the figures of a shard in the same second.
+    pub(crate) fn add(&mut self, shard: &Self) {
+        let Self { index: _, in_flight, cpu_us, max_sched_lag_ns, binding, standing } = shard;
+        self.in_flight += in_flight;
+        self.cpu_us += cpu_us;
+        self.max_sched_lag_ns = self.max_sched_lag_ns.max(*max_sched_lag_ns);
+        self.binding.merge(binding);
+        self.standing = match (self.standing, *standing) {
+            (Some(all), Some(one)) => Some(all.plus(one)),
+            (all, one) => all.or(one),
+        };
+    }
+}
+
+/// One second of a shard on the common clock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalFrame {
+    /// Its figures.
+    pub figures: SecondFigures,
     /// Counts of what ended in it, and of what was due in it and never went.
     pub counters: Counters,
     /// Counts of what ended in it and was scheduled in the warm-up.
     pub warmup: Counters,
     /// Requests scheduled in it.
     pub scheduled: Scheduled,
+    /// Answers in each bin of it.
+    pub answers: AnswerBins,
     /// The distributions of what was intended in it.
     pub timings: Vec<EncodedTiming>,
 }
@@ -290,19 +323,8 @@ pub struct OpenSecond {
     pub index: u64,
     /// Counts of what ended in it, which is all that will.
     pub counters: Counters,
-    /// Lower bound of the [times that users wait](Series::waited); none without any.
+    /// Lower bound of the [times that users wait](crate::stats::Series::waited); none without any.
     pub least: Option<LowerBound>,
-}
-
-/// Times of which some are known only to be no less than something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LowerBound {
-    /// Distribution that they belong to.
-    pub series: Series,
-    /// Exact figures, with each request that has not ended as one that was cut off at its age.
-    pub exact: Exact,
-    /// Least of these ages, ns.
-    pub youngest_ns: u64,
 }
 
 /// Everything a shard knows at its end.
@@ -328,8 +350,12 @@ pub struct FinalFrame {
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// Use of the timetable of an open loop; none in a closed one.
     pub timetable: Option<TimetableUse>,
-    /// Counts of what was intended in the warm-up.
+    /// Counts of what was scheduled in the warm-up.
     pub warmup: Counters,
+    /// Failures by cause.
+    pub failures: Failures,
+    /// Counts and times by host; none of a crawl of one.
+    pub hosts: Hosts,
     /// Times for which each limit held it back.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries.

@@ -3,7 +3,7 @@
 //!
 //! It must not know what a limit is.
 
-use crate::shared::{Traffic, Window};
+use crate::shared::{ArrivalCounts, Traffic};
 use serde::{Deserialize, Serialize};
 
 /// The busiest windows of three widths, exact at a resolution of a millisecond: a window is so many consecutive
@@ -32,7 +32,7 @@ pub struct Peaks {
 }
 
 impl Busiest {
-    pub(super) fn read(window: &Window) -> Self {
+    pub(super) fn read(window: &ArrivalCounts) -> Self {
         let [ten_ms, hundred_ms, second] = window.busiest([10, 100, 1000]).map(Peaks::from);
         Self { ten_ms, hundred_ms, second }
     }

@@ -46,7 +46,7 @@ pub enum Over {
 
 /// Fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum LimitDecision {
     /// Let through if the word can be changed to `next`, and held for `delay_ns` first.
     Admitted { next: u64, delay_ns: u64 },
     /// Turned away; takes nothing. If nobody else comes it will be let through that much later, at least 1.
@@ -73,15 +73,15 @@ pub(crate) struct Quota {
 
 impl Algorithm {
     /// Decide about one request of a key whose word is `state`.
-    pub(crate) fn step(&self, state: u64, now_ns: u64) -> Step {
+    pub(crate) fn step(&self, state: u64, now_ns: u64) -> LimitDecision {
         match self {
             Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => limit.step(state, now_ns),
             Self::FixedWindow(limit) => limit.step(state, now_ns),
             Self::SlidingWindow(limit) => limit.step(state, now_ns),
             Self::Concurrency(cap) | Self::Connections(cap, _) if state >= u64::from(cap.get()) => {
-                Step::Rejected { retry_after_ns: 1 }
+                LimitDecision::Rejected { retry_after_ns: 1 }
             }
-            Self::Concurrency(_) | Self::Connections(..) => Step::Admitted { next: state + 1, delay_ns: 0 },
+            Self::Concurrency(_) | Self::Connections(..) => LimitDecision::Admitted { next: state + 1, delay_ns: 0 },
         }
     }
 
@@ -153,7 +153,7 @@ impl Algorithm {
 /// Shared by the tests of all algorithms: a word, driven as the limiter drives it.
 #[cfg(test)]
 pub(crate) mod drive {
-    use super::{Algorithm, Step};
+    use super::{Algorithm, LimitDecision};
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -162,8 +162,8 @@ pub(crate) mod drive {
         let mut state = word.load(Ordering::Relaxed);
         loop {
             match algorithm.step(state, now_ns) {
-                Step::Rejected { retry_after_ns } => return Err(retry_after_ns),
-                Step::Admitted { next, delay_ns } => {
+                LimitDecision::Rejected { retry_after_ns } => return Err(retry_after_ns),
+                LimitDecision::Admitted { next, delay_ns } => {
                     match word.compare_exchange_weak(state, next, Ordering::Relaxed, Ordering::Relaxed) {
                         Ok(_) => return Ok(delay_ns),
                         Err(newer) => state = newer,

@@ -1,7 +1,7 @@
 //! Buckets: a burst at once, and then one request per interval. GCRA, token bucket and leaky bucket are the same
 //! arithmetic under three names, kept as one instant per key.
 
-use super::algorithm::{Quota, Standing, Step};
+use super::algorithm::{LimitDecision, Quota, Standing};
 use crate::setting::{SettingError, duration_text};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -111,14 +111,14 @@ impl Bucket {
     /// Admit if and only if `now >= TAT - tau`, and then let `TAT = max(TAT, now) + t`, with `t` the interval and `tau`
     /// the tolerance. TAT, the theoretical arrival time, is the instant at which all that was admitted is paid for. A
     /// fresh key has TAT 0. Source: ITU-T I.371, virtual scheduling.
-    pub(super) fn step(&self, tat: u64, now_ns: u64) -> Step {
+    pub(super) fn step(&self, tat: u64, now_ns: u64) -> LimitDecision {
         let due_ns = tat.saturating_sub(self.tolerance_ns);
         if now_ns < due_ns {
-            return Step::Rejected { retry_after_ns: due_ns - now_ns };
+            return LimitDecision::Rejected { retry_after_ns: due_ns - now_ns };
         }
         let next = tat.max(now_ns).saturating_add(self.pace.interval_ns);
         // What it is ahead of its turn is its excess, in intervals.
-        Step::Admitted { next, delay_ns: tat.saturating_sub(now_ns).saturating_sub(self.undelayed_ns) }
+        LimitDecision::Admitted { next, delay_ns: tat.saturating_sub(now_ns).saturating_sub(self.undelayed_ns) }
     }
 
     /// Return the word without one admission that left `taken` behind, given back at `now_ns`, a reading later than that

@@ -2,7 +2,7 @@
 //!
 //! It must not keep anything but the one word.
 
-use super::algorithm::{Standing, Step};
+use super::algorithm::{LimitDecision, Standing};
 use super::window_of;
 use crate::setting::SettingError;
 use std::num::NonZeroU32;
@@ -71,12 +71,12 @@ impl FixedWindow {
         (count.window.saturating_add(1)).saturating_mul(self.window_ns).saturating_sub(now_ns).max(1)
     }
 
-    pub(super) fn step(&self, state: u64, now_ns: u64) -> Step {
+    pub(super) fn step(&self, state: u64, now_ns: u64) -> LimitDecision {
         let Count { window, count } = self.at(state, now_ns);
         if count >= u64::from(self.permits.get()) {
-            return Step::Rejected { retry_after_ns: self.left_ns(Count { window, count }, now_ns) };
+            return LimitDecision::Rejected { retry_after_ns: self.left_ns(Count { window, count }, now_ns) };
         }
-        Step::Admitted { next: Count { window, count: count + 1 }.state(), delay_ns: 0 }
+        LimitDecision::Admitted { next: Count { window, count: count + 1 }.state(), delay_ns: 0 }
     }
 
     pub(super) fn is_idle(&self, state: u64, now_ns: u64) -> bool {
@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn a_gift_returns_only_within_its_window() {
         let limit = fixed(5, 10);
-        let Step::Admitted { next, .. } = limit.step(0, 25 * MS) else { panic!("rejected") };
+        let LimitDecision::Admitted { next, .. } = limit.step(0, 25 * MS) else { panic!("rejected") };
         assert_eq!(FixedWindow::give_back(next, next).map(|state| limit.standing(state, 26 * MS).remaining), Some(5));
-        let Step::Admitted { next: later, .. } = limit.step(next, 30 * MS) else { panic!("rejected") };
+        let LimitDecision::Admitted { next: later, .. } = limit.step(next, 30 * MS) else { panic!("rejected") };
         assert_eq!(FixedWindow::give_back(later, next), None);
     }
 

@@ -3,7 +3,7 @@
 //!
 //! It must not keep anything but the one word.
 
-use super::algorithm::{Standing, Step};
+use super::algorithm::{LimitDecision, Standing};
 use super::window_of;
 use crate::setting::SettingError;
 use std::num::NonZeroU32;
@@ -62,7 +62,7 @@ impl Counts {
 }
 
 /// The counts that hold at an instant, and how long their window has lasted then.
-struct Now {
+struct WindowCounts {
     counts: Counts,
     elapsed_ns: u64,
 }
@@ -78,21 +78,21 @@ impl SlidingWindow {
         Ok(Self { permits, window, window_ns })
     }
 
-    fn at(&self, state: u64, now_ns: u64) -> Now {
+    fn at(&self, state: u64, now_ns: u64) -> WindowCounts {
         let window = (now_ns / self.window_ns) & WINDOW_MASK;
         let elapsed_ns = now_ns % self.window_ns;
         let seen = Counts::of(state);
         match window.wrapping_sub(seen.window) & WINDOW_MASK {
-            0 => Now { counts: seen, elapsed_ns },
-            1 => Now { counts: Counts { window, previous: seen.current, current: 0 }, elapsed_ns },
+            0 => WindowCounts { counts: seen, elapsed_ns },
+            1 => WindowCounts { counts: Counts { window, previous: seen.current, current: 0 }, elapsed_ns },
             // A reading of the clock that comes after a later one: the later window has begun.
-            behind if behind > WINDOW_MASK / 2 => Now { counts: seen, elapsed_ns: 0 },
-            _ => Now { counts: Counts { window, previous: 0, current: 0 }, elapsed_ns },
+            behind if behind > WINDOW_MASK / 2 => WindowCounts { counts: seen, elapsed_ns: 0 },
+            _ => WindowCounts { counts: Counts { window, previous: 0, current: 0 }, elapsed_ns },
         }
     }
 
     /// Number of more would be admitted: the greatest n with `(current + n) w + previous (w - elapsed) <= permits w`.
-    fn room(&self, now: &Now) -> u64 {
+    fn room(&self, now: &WindowCounts) -> u64 {
         let w = u128::from(self.window_ns);
         let weighted = u128::from(now.counts.previous) * u128::from(self.window_ns - now.elapsed_ns);
         let used = u128::from(now.counts.current) + weighted.div_ceil(w);
@@ -100,7 +100,7 @@ impl SlidingWindow {
     }
 
     /// Nanoseconds until there is room for `wanted`, of which none is there now, if nobody else comes.
-    fn wait_ns(&self, now: &Now, wanted: u64) -> u64 {
+    fn wait_ns(&self, now: &WindowCounts, wanted: u64) -> u64 {
         let Counts { previous, current, .. } = now.counts;
         let permits = u64::from(self.permits.get());
         // In this window: the previous count has to weigh no more than what the current one leaves.
@@ -124,13 +124,13 @@ impl SlidingWindow {
         (at_ns < self.window_ns).then_some(at_ns)
     }
 
-    pub(super) fn step(&self, state: u64, now_ns: u64) -> Step {
+    pub(super) fn step(&self, state: u64, now_ns: u64) -> LimitDecision {
         let now = self.at(state, now_ns);
         if self.room(&now) == 0 {
-            return Step::Rejected { retry_after_ns: self.wait_ns(&now, 1) };
+            return LimitDecision::Rejected { retry_after_ns: self.wait_ns(&now, 1) };
         }
         let next = Counts { current: now.counts.current + 1, ..now.counts };
-        Step::Admitted { next: next.state(), delay_ns: 0 }
+        LimitDecision::Admitted { next: next.state(), delay_ns: 0 }
     }
 
     pub(super) fn is_idle(&self, state: u64, now_ns: u64) -> bool {
@@ -209,7 +209,7 @@ mod tests {
                 match asked {
                     Ok(_) => admitted.push(now),
                     Err(wait) => {
-                        let is_admitted = |now| matches!(limit.step(state, now), Step::Admitted { .. });
+                        let is_admitted = |now| matches!(limit.step(state, now), LimitDecision::Admitted { .. });
                         prop_assert!(!is_admitted(now + wait - 1), "{} is too long", wait);
                         prop_assert!(is_admitted(now + wait), "{} is too short", wait);
                     }

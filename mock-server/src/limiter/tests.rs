@@ -34,13 +34,15 @@ fn left(visitor: &Visitor, asking: &Asking<'_>, index: usize) -> u64 {
     let (_, limit, keys, asked) = visitor.questions(asking).find(|(other, ..)| *other == index).unwrap();
     match keys.look(&asked) {
         // The state is the one after it.
-        Decided { step: Step::Admitted { .. }, state } => limit.algorithm.standing(state, asking.now_ns).remaining + 1,
+        Decided { step: LimitDecision::Admitted { .. }, state } => {
+            limit.algorithm.standing(state, asking.now_ns).remaining + 1
+        }
         Decided { .. } => 0,
     }
 }
 
-fn is_rejected_by(verdict: &Verdict<'_>, index: usize) -> bool {
-    matches!(verdict, Verdict::Rejected(Rejection { limit, .. }) if *limit == index)
+fn is_rejected_by(verdict: &AdmissionVerdict<'_>, index: usize) -> bool {
+    matches!(verdict, AdmissionVerdict::Rejected(Rejection { limit, .. }) if *limit == index)
 }
 
 #[test]
@@ -51,7 +53,7 @@ fn who_is_turned_away_by_one_takes_from_none_and_hears_the_longest_wait() {
     let visitor = visitor(&config, &books);
     let asking = asking(&config, &books, 0);
     for _ in 0..3 {
-        assert!(matches!(visitor.ask(&asking), Verdict::Admitted(_)));
+        assert!(matches!(visitor.ask(&asking), AdmissionVerdict::Admitted(_)));
     }
     for _ in 0..9 {
         assert!(is_rejected_by(&visitor.ask(&asking), 1));
@@ -118,8 +120,8 @@ fn requests_in_flight_are_counted_until_they_end() {
     let asking = asking(&config, &books, 0);
     let first = one.ask(&asking);
     let second = other.ask(&asking);
-    let remaining = |verdict: &Verdict<'_>| match verdict {
-        Verdict::Admitted(admission) => Some(admission.standings[0].1.remaining),
+    let remaining = |verdict: &AdmissionVerdict<'_>| match verdict {
+        AdmissionVerdict::Admitted(admission) => Some(admission.standings[0].1.remaining),
         _ => None,
     };
     assert_eq!((remaining(&first), remaining(&second)), (Some(1), Some(0)));
@@ -137,11 +139,11 @@ fn connections_are_counted_until_they_end_and_those_above_are_refused() {
     let second = visitor(&config, &books);
     let asking = asking(&config, &books, 0);
     let third = visitor(&config, &books);
-    assert!(matches!(third.ask(&asking), Verdict::Unwelcome));
-    assert!(matches!(second.ask(&asking), Verdict::Admitted(_)));
+    assert!(matches!(third.ask(&asking), AdmissionVerdict::Unwelcome));
+    assert!(matches!(second.ask(&asking), AdmissionVerdict::Admitted(_)));
     drop(first);
     let fourth = visitor(&config, &books);
-    assert!(matches!(fourth.ask(&asking), Verdict::Admitted(_)));
+    assert!(matches!(fourth.ask(&asking), AdmissionVerdict::Admitted(_)));
     let ledger = Ledger::read(&shared);
     assert_eq!((ledger.connections_refused, ledger.rejected), (1, 1));
     let of = |name: &str| (ledger.by_limit[name].admitted, ledger.by_limit[name].rejected);
@@ -156,8 +158,8 @@ fn a_promise_is_kept_in_books_and_never_ends_before_the_limit_relents() {
         let books = books(&shared, &config);
         let visitor = visitor(&config, &books);
         let ask = |now_ns| visitor.ask(&asking(&config, &books, now_ns));
-        assert!(matches!(ask(0), Verdict::Admitted(_)));
-        let Verdict::Rejected(rejection) = ask(1) else { panic!("{retry}") };
+        assert!(matches!(ask(0), AdmissionVerdict::Admitted(_)));
+        let AdmissionVerdict::Rejected(rejection) = ask(1) else { panic!("{retry}") };
         assert_eq!(rejection.retry_after_ns, 1_499_999_999);
         // The wait was 1.5 s: told are 2 s, or the next full second after it.
         let told_ns = match rejection.told {
@@ -168,7 +170,7 @@ fn a_promise_is_kept_in_books_and_never_ends_before_the_limit_relents() {
         assert_eq!(told_ns >= 1_500_000_000, promised, "{told_ns}");
         assert!(told_ns <= 3 * NS_PER_S);
         // Nobody who waits as told is early, and nobody is turned away once more.
-        assert!(matches!(ask(1 + told_ns.max(1_500_000_000)), Verdict::Admitted(_)));
+        assert!(matches!(ask(1 + told_ns.max(1_500_000_000)), AdmissionVerdict::Admitted(_)));
         assert_eq!(Ledger::read(&shared).early_retries, 0);
         ask(10 * NS_PER_S);
         ask(10 * NS_PER_S + 1);
@@ -281,7 +283,7 @@ fn a_request_that_is_early_for_one_limit_and_has_crossed_another_is_early() {
 }
 
 proptest! {
-    /// Any requests of three keys on four connections, in two processes' books, against the definition.
+    /// Any requests of three keys on four connections, in two processes' counts, against the definition.
     #[test]
     fn haste_is_what_its_definition_says(
         requests in proptest::collection::vec((0_u64..80, 0_usize..4, 0_u64..3), 1..120),
@@ -302,7 +304,7 @@ proptest! {
             }
             let pen = &pens[connection % 2];
             let verdict = visitors[connection].ask(&of_key(key, &asking(&config, pen, now_ns)));
-            if let Verdict::Rejected(Rejection { told: Told::Seconds(seconds), .. }) = verdict {
+            if let AdmissionVerdict::Rejected(Rejection { told: Told::Seconds(seconds), .. }) = verdict {
                 let until_ns = now_ns + seconds * NS_PER_S;
                 let (made_ns, so_far_ns) = running.unwrap_or((now_ns, 0));
                 promises.insert(key, (made_ns, until_ns.max(so_far_ns)));

@@ -80,7 +80,7 @@ pub(crate) fn admit(expected: Option<&Credentials>, header: Option<&[u8]>) -> Re
     }
 }
 
-/// The label of a session in the `Proxy-Authorization` that is `header`, whoever's it is.
+/// The label of a session in the `Proxy-Authorization` that is `header`, of any user.
 pub(crate) fn session_label(header: &[u8]) -> Option<String> {
     admit(None, Some(header)).ok().flatten()
 }

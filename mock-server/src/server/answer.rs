@@ -17,7 +17,7 @@ use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
 use crate::ledger::{LedgerWriter, Peer};
 use crate::limit::{Clients, Over};
-use crate::limiter::{About, Asking, Turns, Verdict, Visitor};
+use crate::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
 use crate::timer::Timer;
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -150,7 +150,7 @@ impl Answers {
             quota::say(&self.config.limits, &verdict, &mut headers);
             return Ok(json(status, headers, body).map(AnswerBody::whole));
         }
-        if let Verdict::Admitted(admission) = &verdict {
+        if let AdmissionVerdict::Admitted(admission) = &verdict {
             self.timer
                 .until(now_ns.saturating_add(u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX)))
                 .await;
@@ -183,9 +183,9 @@ impl Answers {
             config: &self.config,
             books: &self.books,
         };
-        // Kept, too: whoever was let through is in flight, for the limits that count that.
+        // Kept, too: an admitted request is in flight, for the limits that count that.
         let verdict = self.visitor.ask(&asking);
-        if let Verdict::Admitted(admission) = &verdict {
+        if let AdmissionVerdict::Admitted(admission) = &verdict {
             arrival.growth += admission.delay;
             if let Some(stage) = stage
                 && let Played::Answered(answer) = self.play(parts, stage, (&arrival, &verdict)).await?
@@ -200,7 +200,8 @@ impl Answers {
         quota::say(&self.config.limits, &verdict, &mut headers);
         if let Some((status, body)) = self.refusal(&parts.method, &verdict, &mut headers) {
             // Nothing but a handshake, the end of a stall and the turn that a limit let it wait for.
-            let turn = if let Verdict::Admitted(admission) = &verdict { admission.delay } else { Duration::ZERO };
+            let turn =
+                if let AdmissionVerdict::Admitted(admission) = &verdict { admission.delay } else { Duration::ZERO };
             self.hold(&arrival, turn, &mut headers).await;
             return Ok(self.counted(json(status, headers, body).map(AnswerBody::whole)));
         }
@@ -280,7 +281,12 @@ impl Answers {
     }
 
     /// Return the status and body of a request that gets no item.
-    fn refusal(&self, method: &Method, verdict: &Verdict<'_>, headers: &mut HeaderMap) -> Option<(StatusCode, Bytes)> {
+    fn refusal(
+        &self,
+        method: &Method,
+        verdict: &AdmissionVerdict<'_>,
+        headers: &mut HeaderMap,
+    ) -> Option<(StatusCode, Bytes)> {
         if let Some(refusal) = quota::refusal(&self.config.limits, verdict) {
             return Some(refusal);
         }

@@ -20,7 +20,7 @@ use super::tasks::Tasks;
 use crate::config::Config;
 use crate::ledger::LedgerWriter;
 use crate::proxy::{Proxy, Sender, admit, candidates};
-use failure::Failure;
+use failure::GatewayFailure;
 use hyper::body::Incoming;
 use hyper::header::PROXY_AUTHORIZATION;
 use hyper::http::request::Parts;
@@ -106,14 +106,14 @@ impl Gateway {
         }
     }
 
-    async fn tunnel(&self, mut request: Request<Incoming>) -> Result<Done, Failure> {
+    async fn tunnel(&self, mut request: Request<Incoming>) -> Result<Done, GatewayFailure> {
         let way = self.way(&request)?;
         let upstream = self.in_time(upstream::connect_any(&way.routes)).await?;
         let tunnel = Tunnel::new(upstream, &self.books);
         Ok(Done::Opened(tunnel, hyper::upgrade::on(&mut request)))
     }
 
-    async fn forward(&self, request: Request<Incoming>) -> Result<Done, Failure> {
+    async fn forward(&self, request: Request<Incoming>) -> Result<Done, GatewayFailure> {
         let way = self.way(&request)?;
         let request = forward::outgoing(request, &self.books)?;
         let response = self.in_time(self.exchange(request, &way)).await?;
@@ -121,12 +121,12 @@ impl Gateway {
     }
 
     /// Lets a request in, and finds its way out.
-    fn way<Body>(&self, request: &Request<Body>) -> Result<Way, Failure> {
+    fn way<Body>(&self, request: &Request<Body>) -> Result<Way, GatewayFailure> {
         let header = request.headers().get(PROXY_AUTHORIZATION).map(hyper::header::HeaderValue::as_bytes);
-        let label = admit(self.proxy.credentials.as_ref(), header).map_err(Failure::Denied)?;
+        let label = admit(self.proxy.credentials.as_ref(), header).map_err(GatewayFailure::Denied)?;
         self.books.let_in(label.as_deref());
         let (host, port) = destination(request)?;
-        let addresses = candidates(host, port, self.proxy.reach).map_err(Failure::Refused)?;
+        let addresses = candidates(host, port, self.proxy.reach).map_err(GatewayFailure::Refused)?;
         let (sender, keep) = match &label {
             Some(label) => (Sender::Session(label), Keep::Pooled),
             None => (Sender::Turn(self.books.next_turn()), Keep::Once),
@@ -135,8 +135,10 @@ impl Gateway {
         Ok(Way { routes: addresses.into_iter().map(exit).collect(), keep })
     }
 
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        tokio::time::timeout(self.proxy.patience, work).await.unwrap_or(Err(Failure::TimedOut(self.proxy.patience)))
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, GatewayFailure>>) -> Result<T, GatewayFailure> {
+        tokio::time::timeout(self.proxy.patience, work)
+            .await
+            .unwrap_or(Err(GatewayFailure::TimedOut(self.proxy.patience)))
     }
 }
 
@@ -147,18 +149,19 @@ enum Done {
 }
 
 /// Host and port that a request names.
-fn destination<Body>(request: &Request<Body>) -> Result<(&str, u16), Failure> {
+fn destination<Body>(request: &Request<Body>) -> Result<(&str, u16), GatewayFailure> {
     let uri = request.uri();
-    let host = uri.host().filter(|host| !host.is_empty()).ok_or(Failure::Malformed("the request names no host"))?;
+    let host =
+        uri.host().filter(|host| !host.is_empty()).ok_or(GatewayFailure::Malformed("the request names no host"))?;
     let port = match (request.method(), uri.scheme()) {
-        (&Method::CONNECT, _) => uri.port_u16().ok_or(Failure::Malformed("CONNECT wants HOST:PORT"))?,
+        (&Method::CONNECT, _) => uri.port_u16().ok_or(GatewayFailure::Malformed("CONNECT wants HOST:PORT"))?,
         (_, Some(scheme)) if *scheme == Scheme::HTTP => match uri.port() {
             None => HTTP_PORT,
             Some(port) => port.as_u16(),
         },
-        _ => return Err(Failure::Malformed("only http:// can be forwarded; https:// wants a tunnel (CONNECT)")),
+        _ => return Err(GatewayFailure::Malformed("only http:// can be forwarded; https:// wants a tunnel (CONNECT)")),
     };
-    if port == 0 { Err(Failure::Malformed("port 0 is no destination")) } else { Ok((host, port)) }
+    if port == 0 { Err(GatewayFailure::Malformed("port 0 is no destination")) } else { Ok((host, port)) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use crate::clock;
 use crate::limit::{Dialect, Limit, Limits, Quota, RefusalBody, RetryAfter, Standing};
-use crate::limiter::{Rejection, Told, Verdict};
+use crate::limiter::{AdmissionVerdict, Rejection, Told};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CONNECTION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -33,11 +33,11 @@ const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// The status and the body of a refusal, if the verdict is one.
-pub(super) fn refusal(limits: &Limits, verdict: &Verdict<'_>) -> Option<(StatusCode, Bytes)> {
+pub(super) fn refusal(limits: &Limits, verdict: &AdmissionVerdict<'_>) -> Option<(StatusCode, Bytes)> {
     match verdict {
-        Verdict::Admitted(_) => None,
-        Verdict::Unwelcome => Some((StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(UNWELCOME))),
-        Verdict::Rejected(Rejection { limit, .. }) => {
+        AdmissionVerdict::Admitted(_) => None,
+        AdmissionVerdict::Unwelcome => Some((StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(UNWELCOME))),
+        AdmissionVerdict::Rejected(Rejection { limit, .. }) => {
             let limit = limits.get(*limit)?;
             let body = match (limit.body, limit.retry_after) {
                 (RefusalBody::Problem, _) => problem(limit).into(),
@@ -63,19 +63,19 @@ fn problem(limit: &Limit) -> String {
 ///
 /// On what is admitted, each limit says how it stands after it; where two limits write the same field, the one with less
 /// left does. On a refusal only the limit that turned the request away speaks.
-pub(super) fn say(limits: &Limits, verdict: &Verdict<'_>, headers: &mut HeaderMap) {
+pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict<'_>, headers: &mut HeaderMap) {
     match verdict {
-        Verdict::Admitted(admission) => {
+        AdmissionVerdict::Admitted(admission) => {
             if !admission.standings.is_empty() {
                 let standings = admission.standings.iter();
                 let of_limits = standings.filter_map(|(index, standing)| Some((limits.get(*index)?, *standing)));
                 say_all(&of_limits, headers);
             }
         }
-        Verdict::Unwelcome => {
+        AdmissionVerdict::Unwelcome => {
             headers.insert(CONNECTION, CLOSE);
         }
-        Verdict::Rejected(rejection) => {
+        AdmissionVerdict::Rejected(rejection) => {
             let Some(limit) = limits.get(rejection.limit) else { return };
             match rejection.told {
                 Told::Nothing => {}

@@ -58,7 +58,7 @@ pub(super) struct Spoiler<'a> {
     pub(super) timer: &'a Rc<Timer>,
 }
 
-/// True if `fault` can meet a request for `path`: whoever followed a redirect is not redirected again.
+/// True if `fault` can meet a request for `path`: a client that followed a redirect is not redirected again.
 pub(super) fn can_meet(fault: Fault, path: &str) -> bool {
     !matches!(fault, Fault::Redirect) || !is_moved(path)
 }

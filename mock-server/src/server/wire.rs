@@ -49,7 +49,7 @@ impl Wire {
     }
 
     /// True if the client begins as HTTP/2 does. It reads as little as it takes to tell, which is one byte where that is
-    /// not a `P`, and takes nothing away. An end or an error says no: whoever reads next meets it again.
+    /// not a `P`, and takes nothing away. An end or an error says no: the next reader meets it again.
     pub(super) async fn begins_http2(&mut self) -> bool {
         poll_fn(|cx| self.poll_begins_http2(cx)).await
     }
@@ -75,7 +75,7 @@ impl Wire {
         }
     }
 
-    /// Makes the end of this connection a reset: whoever reads it is told so, and what was not sent yet is lost.
+    /// Makes the end of this connection a reset: its reader is told so, and what was not sent yet is lost.
     pub(super) fn reset(self) {
         // A socket that lingers for no time is reset when it is closed (SO_LINGER, socket(7)). Where that cannot be
         // set, the connection is closed in order.

@@ -64,7 +64,7 @@ counters! {
         tls_handshake_failures: Counter,
         http2_connections: Counter,
         proxy: ProxyCounters,
-        /// Holds as intended.
+        /// Holds as planned.
         holds: Times,
         /// Lateness of their ends.
         hold_errors: Times,

@@ -6,7 +6,7 @@
 //! get together is what one of them should have had. It must not know what the words mean.
 
 use super::lock::{Lock, Word};
-use crate::limit::{Algorithm, KeyHash, Step};
+use crate::limit::{Algorithm, KeyHash, LimitDecision};
 use std::cell::Cell;
 
 /// Buckets of a table. A key can be in one of them only.
@@ -83,7 +83,7 @@ pub(crate) struct Telling {
 /// Decision, and the state after it: that of the admission, or that which stood against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decided {
-    pub(crate) step: Step,
+    pub(crate) step: LimitDecision,
     pub(crate) state: u64,
 }
 
@@ -106,7 +106,7 @@ impl Keys {
     pub(crate) fn give_back(&self, query: &KeyQuery<'_>, taken: u64, now_ns: impl FnOnce() -> u64) {
         let before = query.place.get();
         self.with(query, |slot, place| {
-            // A key that lost its slot meanwhile was idle, and has nothing to get back.
+            // A key that lost its slot in the meantime was idle, and has nothing to get back.
             if place == before
                 && let Some(state) = query.algorithm.give_back(slot.state.get(), taken, now_ns())
             {
@@ -193,11 +193,11 @@ impl Slot {
     fn decide(&self, query: &KeyQuery<'_>, place: Place) -> Decided {
         let state = self.state.get();
         if place.is_crowd() && query.algorithm.counts_open() {
-            return Decided { step: Step::Rejected { retry_after_ns: 1 }, state };
+            return Decided { step: LimitDecision::Rejected { retry_after_ns: 1 }, state };
         }
         match query.algorithm.step(state, query.now_ns) {
-            step @ Step::Rejected { .. } => Decided { step, state },
-            step @ Step::Admitted { next, .. } => Decided { step, state: next },
+            step @ LimitDecision::Rejected { .. } => Decided { step, state },
+            step @ LimitDecision::Admitted { next, .. } => Decided { step, state: next },
         }
     }
 }

@@ -15,18 +15,18 @@ const YIELDS: u32 = 1 << 20;
 pub(super) struct Lock(AtomicU64);
 
 /// A lock that is held until this is dropped.
-pub(super) struct Held<'a> {
+pub(super) struct LockGuard<'a> {
     lock: &'a Lock,
     turn: u64,
 }
 
 impl Lock {
     /// Wait for the lock.
-    pub(super) fn hold(&self) -> Held<'_> {
+    pub(super) fn hold(&self) -> LockGuard<'_> {
         self.hold_after(YIELDS)
     }
 
-    fn hold_after(&self, most: u32) -> Held<'_> {
+    fn hold_after(&self, most: u32) -> LockGuard<'_> {
         let mut yields = 0;
         loop {
             for _ in 0..SPINS {
@@ -36,7 +36,7 @@ impl Lock {
                 if (is_free || yields > most)
                     && self.0.compare_exchange(seen, turn, Ordering::Acquire, Ordering::Relaxed).is_ok()
                 {
-                    return Held { lock: self, turn };
+                    return LockGuard { lock: self, turn };
                 }
                 std::hint::spin_loop();
             }
@@ -46,7 +46,7 @@ impl Lock {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         // It fails where the lock was taken over: then it is another's to give back.
         let next = self.turn.wrapping_add(1);

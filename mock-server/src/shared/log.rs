@@ -48,7 +48,7 @@ impl<const WORDS: usize> Log<WORDS> {
             padded[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
         }
-        // Release: whoever sees the header sees the record. Zero is the header of a place not written yet.
+        // Release: a reader that sees the header sees the record. Zero is the header of a place not written yet.
         header.store(record.len() as u64 + 1, Ordering::Release);
         Ok(Cursor(start))
     }
@@ -80,7 +80,7 @@ impl<const WORDS: usize> Log<WORDS> {
         true
     }
 
-    /// Forgets every record, the slow way. Nobody may append meanwhile.
+    /// Forgets every record, the slow way. Nothing may append at the same time.
     pub(crate) fn clear(&self) {
         let used = usize::try_from(self.reserved.load(Ordering::Relaxed)).unwrap_or(WORDS).min(WORDS);
         for word in &self.words[..used] {

@@ -5,8 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Most scenarios of a target.
-pub(crate) const SCENARIOS: usize = 1024;
+use crate::stubs::SCENARIOS;
 
 /// The states, by scenario. 0 is the one that every scenario starts in.
 #[repr(C)]

@@ -21,7 +21,7 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// Requests per millisecond since the start of the ledger.
 #[repr(C)]
-pub(crate) struct Window {
+pub(crate) struct ArrivalCounts {
     /// The millisecond of the clock that the first one here stands for.
     start_ms: AtomicU64,
     /// Requests and admissions that came too late to be tracked.
@@ -37,7 +37,7 @@ pub(crate) struct PerMs {
     milliseconds: [Millisecond; HORIZON_MS],
 }
 
-/// Counts of one millisecond. Both share a cache line: whoever is admitted at once touches no second one.
+/// Counts of one millisecond. Both share a cache line: a request that is admitted at once touches no second one.
 #[repr(C)]
 struct Millisecond {
     requests: AtomicU32,
@@ -52,7 +52,7 @@ pub(crate) struct Traffic {
     pub(crate) admitted: u64,
 }
 
-impl Window {
+impl ArrivalCounts {
     /// Counts one request that came at `now_ns` on the common clock.
     pub(crate) fn come(&self, now_ns: u64) {
         if let Some(millisecond) = self.touch(now_ns) {
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_horizon_is_counted_from_the_last_restart() {
         let beyond_ns = HORIZON_MS as u64 * NS_PER_MS;
-        for count in [Window::come, Window::admit] {
+        for count in [ArrivalCounts::come, ArrivalCounts::admit] {
             let shared = Shared::new().unwrap();
             let window = &shared.region().window;
             let counted = || {

@@ -1,4 +1,4 @@
-//! Requests for stubs that nobody wrote: for whoever fuzzes mapping files, and for the tests.
+//! Random requests and stubs: for fuzzers of mapping files, and for the tests.
 
 use crate::draw::{Draws, Stream};
 use crate::stubs::{Delays, Occasion, Reply, RequestView, Scheme, StateIndex, Stubs};

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 /// The candidates for every URL, each by its rank in the order of precedence. All lists are in that order.
 ///
-/// The maps hash with a fixed seed: their keys come from operators, and whoever asks for a URL adds none.
+/// The maps hash with a fixed seed: their keys come from operators, and requests for a URL add none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     by_url: Ranks,

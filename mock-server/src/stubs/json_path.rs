@@ -5,7 +5,7 @@
 //!
 //! It must not know where a document comes from.
 
-use super::node::Fault;
+use super::node::ValueProblem;
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
@@ -23,8 +23,8 @@ pub(crate) struct JsonPath {
 
 impl JsonPath {
     /// Compile a path.
-    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
-        let refused = || Fault::Unsupported(format!("the JSON path `{text}`"));
+    pub(crate) fn parse(text: &str) -> Result<Self, ValueProblem> {
+        let refused = || ValueProblem::Unsupported(format!("the JSON path `{text}`"));
         let segments = parse_json_path(text).map_err(|_| refused())?.segments;
         if !segments.iter().all(means_the_same) {
             return Err(refused());
@@ -147,7 +147,7 @@ mod tests {
             "$.a[?(@.b.size() == 2)]",
         ] {
             let refused = JsonPath::parse(path).unwrap_err();
-            assert_eq!(refused, Fault::Unsupported(format!("the JSON path `{path}`")));
+            assert_eq!(refused, ValueProblem::Unsupported(format!("the JSON path `{path}`")));
         }
     }
 }

@@ -95,7 +95,7 @@ fn augment(start: usize, alike: &[Vec<usize>], owner: &mut [Option<usize>]) -> b
 fn reassign(free: usize, reached_from: &[Option<usize>], owner: &mut [Option<usize>]) {
     let mut other = free;
     while let Some(one) = reached_from.get(other).copied().flatten() {
-        // What `one` owned until now goes to whoever reached it by that; the one at the start owned nothing.
+        // What `one` owned until now goes to the one that reached it by that; the one at the start owned nothing.
         let before = owner.iter().position(|owned| *owned == Some(one));
         if let Some(slot) = owner.get_mut(other) {
             *slot = Some(one);

@@ -72,6 +72,12 @@ fn has_nullable(schema: &Value) -> bool {
     }
 }
 
+/// Refuse a schema, in a build that has no validator.
+#[cfg(any(test, not(feature = "json-schema")))]
+fn without_validator(operand: &Node<'_>) -> Problem {
+    operand.unsupported("`matchesJsonSchema` in a build without `--features json-schema`")
+}
+
 /// No schema: this build has no validator.
 #[cfg(not(feature = "json-schema"))]
 #[derive(Clone, Debug)]
@@ -81,10 +87,29 @@ pub(crate) enum JsonSchema {}
 impl JsonSchema {
     pub(crate) fn read(_: &Node<'_>, operand: &Node<'_>) -> Result<Self, Problem> {
         json_operand(operand)?;
-        Err(operand.unsupported("`matchesJsonSchema`, in a build without the feature `json-schema`,"))
+        Err(without_validator(operand))
     }
 
     pub(crate) fn is_match(&self, _: &str, _: Option<&Value>) -> bool {
         match *self {}
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_build_without_schemas_names_the_feature_that_has_them() {
+        let pattern = json!({"matchesJsonSchema": {"type": "object"}});
+        let node = Node::root(&pattern);
+        let operand = node.get("matchesJsonSchema").unwrap();
+        let refusal = "`matchesJsonSchema` in a build without `--features json-schema` is not supported";
+        assert_eq!(without_validator(&operand).what.to_string(), refusal);
+        let read = JsonSchema::read(&node, &operand);
+        assert_eq!(read.err().map(|problem| problem.what.to_string()).as_deref(), REFUSED.then_some(refusal));
+    }
+
+    const REFUSED: bool = cfg!(not(feature = "json-schema"));
 }

@@ -3,7 +3,7 @@
 //!
 //! It must not know what a stub's fields mean.
 
-use super::node::{Fault, Node, Problem};
+use super::node::{Node, Problem, ValueProblem};
 use super::report::{LoadError, Report};
 use super::scenario::ScenarioNames;
 use super::set::{Stubs, derived_id};
@@ -57,7 +57,7 @@ pub(crate) fn load<R>(
     if !mappings.is_dir() {
         return Err(LoadError::NoMappings { path: root.to_owned() });
     }
-    let mut reading = Reading::new(on_unsupported, read_reply);
+    let mut reading = LoadProgress::new(on_unsupported, read_reply);
     let mut files = Vec::new();
     reading.list(&mappings, &mut Vec::new(), &mut files);
     files.sort();
@@ -77,13 +77,13 @@ pub(crate) fn parse<R>(
     on_unsupported: OnUnsupported,
     read_reply: impl Fn(Option<&Node<'_>>) -> Result<R, Problem>,
 ) -> Result<Loaded<R>, LoadError> {
-    let mut reading = Reading::new(on_unsupported, read_reply);
+    let mut reading = LoadProgress::new(on_unsupported, read_reply);
     reading.document("mapping.json", text);
     reading.finish()
 }
 
 /// Progress of reading mapping files.
-struct Reading<R, F> {
+struct LoadProgress<R, F> {
     on_unsupported: OnUnsupported,
     read_reply: F,
     stubs: Vec<Stub<R>>,
@@ -95,7 +95,7 @@ struct Reading<R, F> {
     wrong: Report,
 }
 
-impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> Reading<R, F> {
+impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> LoadProgress<R, F> {
     fn new(on_unsupported: OnUnsupported, read_reply: F) -> Self {
         Self {
             on_unsupported,
@@ -173,7 +173,7 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> Reading<R, F> {
 
     /// A stub may be left out if all that is wrong with it is that it asks for too much.
     fn refuse(&mut self, file: &str, problems: Vec<Problem>) {
-        let can_skip = problems.iter().all(|problem| matches!(problem.what, Fault::Unsupported(_)));
+        let can_skip = problems.iter().all(|problem| matches!(problem.what, ValueProblem::Unsupported(_)));
         let findings = problems.into_iter().map(|problem| (file.to_owned(), problem.to_string()));
         if can_skip && self.on_unsupported == OnUnsupported::Skip {
             self.skipped += 1;
@@ -199,7 +199,7 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> Reading<R, F> {
 /// Reads a file that may be anything; or says why not.
 fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let kind = fs::metadata(path).map_err(|error| error.to_string())?;
-    // Opening a pipe would wait for whoever writes to it.
+    // Opening a pipe would wait for its writer.
     if !kind.is_file() {
         return Err("this is not a regular file".to_owned());
     }

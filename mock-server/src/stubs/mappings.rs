@@ -83,7 +83,7 @@ impl Mappings {
         limits
     }
 
-    /// Asks all stubs for one thing and another, and has each of them answer. There is nothing to see: whoever fuzzes
+    /// Asks all stubs for one thing and another, and has each of them answer. There is nothing to see: a fuzzer of
     /// mapping files wants to know that it comes to an end.
     #[cfg(any(test, fuzzing))]
     pub fn rehearse(&self) {

@@ -13,19 +13,19 @@ pub struct Problem {
     /// Place, as a JSON pointer (RFC 6901) into the file; empty for the whole document.
     pub pointer: String,
     /// The problem.
-    pub what: Fault,
+    pub what: ValueProblem,
 }
 
 /// Problem with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ValueProblem {
     /// Not what WireMock's format asks for. WireMock would refuse it or misread it, too.
     Malformed(String),
     /// A feature of WireMock that is not served here.
     Unsupported(String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ValueProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(what) => f.write_str(what),
@@ -116,16 +116,16 @@ impl<'v> Node<'v> {
 
     /// The value is not what the format asks for.
     pub(crate) fn malformed(&self, what: impl Into<String>) -> Problem {
-        self.problem(Fault::Malformed(what.into()))
+        self.problem(ValueProblem::Malformed(what.into()))
     }
 
     /// The value asks for something that is not served here; `feature` reads before "is not supported".
     pub(crate) fn unsupported(&self, feature: impl Into<String>) -> Problem {
-        self.problem(Fault::Unsupported(feature.into()))
+        self.problem(ValueProblem::Unsupported(feature.into()))
     }
 
     /// Give a problem with the value its place.
-    pub(crate) fn problem(&self, what: Fault) -> Problem {
+    pub(crate) fn problem(&self, what: ValueProblem) -> Problem {
         Problem { pointer: self.pointer.clone(), what }
     }
 

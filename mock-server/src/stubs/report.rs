@@ -1,4 +1,4 @@
-//! Problems with mapping files, as they are reported to whoever wrote them.
+//! Problems with mapping files, as they are reported to the author of the files.
 //!
 //! It must not read files, nor decide what is wrong.
 

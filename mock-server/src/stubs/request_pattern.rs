@@ -1,5 +1,5 @@
-//! Patterns for requests (`matching/RequestPattern.java`). Stubs hold one each, and whoever counts requests
-//! asks with one.
+//! Patterns for requests (`matching/RequestPattern.java`). Stubs hold one each, and clients that count requests
+//! ask with one.
 //!
 //! It must not know of stubs, priorities or scenarios.
 

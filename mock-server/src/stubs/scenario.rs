@@ -4,7 +4,9 @@
 //! It must not know in which state a scenario is.
 
 use super::node::{Node, Problem};
-use crate::shared::SCENARIOS;
+
+/// Maximum number of scenarios of a target.
+pub(crate) const SCENARIOS: usize = 1024;
 
 /// The number of a scenario, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,7 +54,7 @@ pub(crate) struct ScenarioStep {
 }
 
 /// All names that were ever used. A name keeps its number when the stubs that use it are gone, and names are numbered
-/// in the order in which they come: whoever does the same in the same order has the same numbers.
+/// in the order in which they come: processes that do the same in the same order have the same numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScenarioNames(Vec<Names>);
 

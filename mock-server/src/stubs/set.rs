@@ -104,7 +104,7 @@ impl<R> Stubs<R> {
     }
 
     /// The scenarios that stubs use, in the order of their numbers. WireMock forgets the state of one that no stub uses
-    /// any more (`stubbing/AbstractScenarios.java`, `onStubMappingRemoved`); whoever keeps the states must, too.
+    /// any more (`stubbing/AbstractScenarios.java`, `onStubMappingRemoved`); the keeper of the states must, too.
     pub(crate) fn scenarios(&self) -> Vec<ScenarioIndex> {
         let mut used: Vec<_> = self.iter().filter_map(|stub| Some(stub.scenario?.scenario)).collect();
         used.sort_unstable();
@@ -183,7 +183,7 @@ impl<R> Stubs<R> {
         self.changed(Vec::new(), self.names.clone(), self.added)
     }
 
-    /// The loaded stubs and no others, added anew in their order.
+    /// The loaded stubs and no others, added again in their order.
     pub(crate) fn reset(&self) -> Self {
         let entries = (self.added..).zip(self.loaded.iter());
         let entries: Vec<_> = entries.map(|(insertion, stub)| Entry { insertion, stub: Arc::clone(stub) }).collect();
@@ -199,7 +199,7 @@ impl<R> Stubs<R> {
 }
 
 impl RequestPattern {
-    /// True if one request is meant; for whoever has a pattern and no set.
+    /// True if one request is meant; for callers with a pattern and no set.
     pub(crate) fn matches(&self, asked: &RequestView<'_>) -> bool {
         self.is_match(&Look::at(asked))
     }

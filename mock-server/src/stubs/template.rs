@@ -24,7 +24,7 @@ mod random;
 mod scan;
 mod value;
 
-use super::node::Fault;
+use super::node::ValueProblem;
 use super::request::RequestView;
 use crate::draw::Draws;
 use expression::Expression;
@@ -101,7 +101,7 @@ impl Template {
     /// # Errors
     ///
     /// A tag is not one, or needs something that is not served here.
-    pub(crate) fn compile(text: &str, parameters: Option<&Json>) -> Result<Self, Fault> {
+    pub(crate) fn compile(text: &str, parameters: Option<&Json>) -> Result<Self, ValueProblem> {
         let mut template = Self { segments: Vec::new(), known_len: 0 };
         for piece in scan::pieces(text)? {
             match piece {

@@ -224,11 +224,11 @@ fn literal_prefix(java: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stubs::node::Fault;
+    use crate::stubs::node::ValueProblem;
     use proptest::prelude::*;
     use serde_json::json;
 
-    fn regex(text: &str) -> Result<WholeRegex, Fault> {
+    fn regex(text: &str) -> Result<WholeRegex, ValueProblem> {
         WholeRegex::read(&Node::root(&json!(text))).map_err(|problem| problem.what)
     }
 
@@ -304,11 +304,11 @@ mod tests {
         for text in
             ["[a--z]", r"\R", "(a{900}){900}", "(?U)a", "(?i-d:a)", "(?R)a", "(?(1)a)", "(*FAIL)(?=a)", r"(?=a)\Ka"]
         {
-            assert!(matches!(regex(text), Err(Fault::Unsupported(_))), "{text}: {:?}", regex(text));
+            assert!(matches!(regex(text), Err(ValueProblem::Unsupported(_))), "{text}: {:?}", regex(text));
         }
-        assert!(matches!(regex(&"a".repeat(1 << 17)), Err(Fault::Unsupported(_))));
+        assert!(matches!(regex(&"a".repeat(1 << 17)), Err(ValueProblem::Unsupported(_))));
         for text in ["(", "[a", "*a", "a)|(b", "\\", "a{2,1}", "(?=a", "a)|(?=b"] {
-            assert!(matches!(regex(text), Err(Fault::Malformed(_))), "{text}: {:?}", regex(text));
+            assert!(matches!(regex(text), Err(ValueProblem::Malformed(_))), "{text}: {:?}", regex(text));
         }
         assert!(regex("(?im-s:a)(?<dUR>U)").unwrap().is_match("AU"));
         assert!(regex("[(?=]").unwrap().is_match("="), "within brackets nothing looks around");

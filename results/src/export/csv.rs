@@ -5,10 +5,10 @@ use crate::run::report::{IntervalRow, Latency, Report, ShardReport};
 use crawlmark_harness::stats::{SecondCounts, Series};
 
 /// A column: its name, with the unit where there is one, and its field in a row.
-type Column<T> = (&'static str, fn(&T) -> String);
+type CsvColumn<T> = (&'static str, fn(&T) -> String);
 
 /// Columns of a second before its counts.
-const DUE: [Column<IntervalRow>; 5] = [
+const DUE: [CsvColumn<IntervalRow>; 5] = [
     ("start_s", |row| row.start_s.to_string()),
     ("offered", |row| optional(row.offered)),
     ("scheduled", |row| count(row.scheduled)),
@@ -17,7 +17,7 @@ const DUE: [Column<IntervalRow>; 5] = [
 ];
 
 /// Columns of a second after its counts.
-const SECONDS: [Column<IntervalRow>; 17] = [
+const SECONDS: [CsvColumn<IntervalRow>; 17] = [
     ("in_flight", |row| row.in_flight.to_string()),
     ("p50_us", |row| optional(row.p50_us)),
     ("p90_us", |row| optional(row.p90_us)),
@@ -38,7 +38,7 @@ const SECONDS: [Column<IntervalRow>; 17] = [
 ];
 
 /// Columns of a shard before its counts.
-const PROCESS: [Column<ShardReport>; 6] = [
+const PROCESS: [CsvColumn<ShardReport>; 6] = [
     ("shard", |shard| shard.shard.to_string()),
     ("pid", |shard| shard.pid.to_string()),
     ("cpu", |shard| shard.cpu.map_or_else(String::new, |cpu| cpu.to_string())),
@@ -48,7 +48,7 @@ const PROCESS: [Column<ShardReport>; 6] = [
 ];
 
 /// Columns of a shard after its counts.
-const SHARDS: [Column<ShardReport>; 15] = [
+const SHARDS: [CsvColumn<ShardReport>; 15] = [
     ("duration_s", |shard| number(shard.totals.duration_s)),
     ("items_per_s", |shard| number(shard.totals.items_per_s)),
     ("ok_per_s", |shard| optional(shard.totals.ok_per_s)),
@@ -91,17 +91,17 @@ pub(super) fn shards(report: &Report) -> String {
 /// A table of columns, the counts between them. The names of the counts are those of no row.
 fn table<T, I: Iterator<Item = (&'static str, u64)>>(
     report: &Report,
-    (before, after): (&[Column<T>], &[Column<T>]),
+    (before, after): (&[CsvColumn<T>], &[CsvColumn<T>]),
     rows: &[T],
     counts: impl Fn(Option<&T>) -> I,
 ) -> String {
     let of_run = [("run_id", report.run_id.as_str()), ("validity", report.validity.verdict.name())];
     let mut out = String::new();
-    let name = |column: &Column<T>| column.0;
+    let name = |column: &CsvColumn<T>| column.0;
     let names = before.iter().map(name).chain(counts(None).map(|(name, _)| name)).chain(after.iter().map(name));
     line(&mut out, names.chain(of_run.map(|(name, _)| name)).map(ToOwned::to_owned));
     for row in rows {
-        let field = |column: &Column<T>| column.1(row);
+        let field = |column: &CsvColumn<T>| column.1(row);
         let counts = counts(Some(row)).map(|(_, count)| count.to_string());
         let fields = before.iter().map(field).chain(counts).chain(after.iter().map(field));
         line(&mut out, fields.chain(of_run.map(|(_, value)| value.to_owned())));

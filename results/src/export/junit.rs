@@ -7,21 +7,21 @@ use crate::run::gates::Breach;
 use crate::run::report::Report;
 use crate::run::words::seen;
 use crate::show::xml;
-use crate::studies::compare::{Contest, Verdict, metric_words, row};
+use crate::studies::compare::{Contest, MetricVerdict, metric_words, row};
 
 /// Something that was judged.
-struct Case {
+struct TestCase {
     name: String,
     /// Result in words.
     said: String,
     /// Type of a failure: `fail_if`, `stop_if` or `comparison`.
     kind: &'static str,
-    outcome: Outcome,
+    outcome: TestOutcome,
 }
 
 /// Outcome of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum TestOutcome {
     /// The gate or the metric holds.
     Passed,
     /// The gate or the metric does not hold: a failure.
@@ -43,7 +43,7 @@ struct Suite<'a> {
 
 /// The gates of a report as a `JUnit` document: a gate that failed is a failure, one that could not be decided an error.
 pub(super) fn junit(report: &Report) -> String {
-    let case = |gate: &crate::run::report::GateReport| Case {
+    let case = |gate: &crate::run::report::GateReport| TestCase {
         name: gate.expression.clone(),
         said: match gate.ok {
             Some(true) => seen(gate),
@@ -51,12 +51,12 @@ pub(super) fn junit(report: &Report) -> String {
         },
         kind: if gate.kind == Breach::Stops.name() { Breach::Stops.name() } else { Breach::Fails.name() },
         outcome: match gate.ok {
-            Some(true) => Outcome::Passed,
-            Some(false) => Outcome::Failed,
-            None => Outcome::Undecided,
+            Some(true) => TestOutcome::Passed,
+            Some(false) => TestOutcome::Failed,
+            None => TestOutcome::Undecided,
         },
     };
-    let cases: Vec<Case> = report.gates.iter().map(case).collect();
+    let cases: Vec<TestCase> = report.gates.iter().map(case).collect();
     let properties = [
         ("validity", report.validity.verdict.name()),
         ("run_id", &report.run_id),
@@ -70,19 +70,19 @@ pub(super) fn junit(report: &Report) -> String {
 /// The comparison as `JUnit`: a test case per metric that may decide.
 #[must_use]
 pub fn contest_junit(contest: &Contest) -> String {
-    let cases: Vec<Case> = contest
+    let cases: Vec<TestCase> = contest
         .comparison
         .findings
         .iter()
-        .filter(|finding| finding.verdict != Verdict::Informational)
-        .map(|finding| Case {
+        .filter(|finding| finding.verdict != MetricVerdict::Informational)
+        .map(|finding| TestCase {
             name: finding.metric.name().to_owned(),
             said: format!("{}: {}", metric_words(finding.metric), row(contest, finding)),
             kind: "comparison",
             outcome: match finding.verdict {
-                Verdict::Regression => Outcome::Failed,
-                Verdict::Pass | Verdict::Informational => Outcome::Passed,
-                Verdict::Inconclusive { .. } | Verdict::Incomparable { .. } => Outcome::Undecided,
+                MetricVerdict::Regression => TestOutcome::Failed,
+                MetricVerdict::Pass | MetricVerdict::Informational => TestOutcome::Passed,
+                MetricVerdict::Inconclusive { .. } | MetricVerdict::Incomparable { .. } => TestOutcome::Undecided,
             },
         })
         .collect();
@@ -93,13 +93,13 @@ pub fn contest_junit(contest: &Contest) -> String {
 }
 
 /// The document of a suite.
-fn document(suite: &Suite<'_>, cases: &[Case]) -> String {
+fn document(suite: &Suite<'_>, cases: &[TestCase]) -> String {
     let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
     let counts = format!(
         "tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\"",
         cases.len(),
-        count(Outcome::Failed),
-        count(Outcome::Undecided),
+        count(TestOutcome::Failed),
+        count(TestOutcome::Undecided),
         suite.duration_s
     );
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
@@ -118,12 +118,12 @@ fn document(suite: &Suite<'_>, cases: &[Case]) -> String {
     out
 }
 
-fn write_case(out: &mut String, Suite { class, duration_s, .. }: &Suite<'_>, case: &Case) {
+fn write_case(out: &mut String, Suite { class, duration_s, .. }: &Suite<'_>, case: &TestCase) {
     let (name, said) = (escaped(&case.name), escaped(&case.said));
     let element = match case.outcome {
-        Outcome::Passed => None,
-        Outcome::Failed => Some("failure"),
-        Outcome::Undecided => Some("error"),
+        TestOutcome::Passed => None,
+        TestOutcome::Failed => Some("failure"),
+        TestOutcome::Undecided => Some("error"),
     };
     let _ = write!(out, "    <testcase name=\"{name}\" classname=\"crawlmark.{class}\" time=\"{duration_s:.3}\">");
     let _ = match element {

@@ -82,8 +82,10 @@ impl Metrics {
             let values = json!({"count": totals.dropped, "rate": per_s(totals.dropped)});
             self.add("dropped_iterations", ["counter", "default"], &values);
         }
-        let good: u64 = totals.attempts_by_status.range(200..=399).map(|(_, count)| count).sum();
-        self.add("http_req_failed", ["rate", "default"], &rate(totals.attempts.saturating_sub(good), totals.attempts));
+        let measured = report.measured().requests;
+        let good: u64 = measured.attempts_by_status.range(200..=399).map(|(_, count)| count).sum();
+        let failed = rate(measured.attempts.saturating_sub(good), measured.attempts);
+        self.add("http_req_failed", ["rate", "default"], &failed);
         self.add("checks", ["rate", "default"], &rate(u64::from(is_valid(report)), 1));
     }
 
@@ -129,6 +131,7 @@ fn trend_name(series: Series) -> String {
         Series::ServiceOk => "http_req_duration".to_owned(),
         Series::Ttfb => "http_req_waiting".to_owned(),
         Series::Connect => "http_req_connecting".to_owned(),
+        Series::Tls => "http_req_tls_handshaking".to_owned(),
         Series::Item => "iteration_duration".to_owned(),
         other => format!("crawlmark_{}", other.name()),
     }

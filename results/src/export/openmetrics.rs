@@ -3,13 +3,13 @@
 //! Only these kinds, and no `info` or `stateset`: the text format that is older than `OpenMetrics`, which the textfile collector
 //! of Prometheus reads, has none of those and takes all else here as it is meant. The verdict is a gauge for each that there is
 //! (`crawlmark_validity`), 1 for the one, and so is each gate. The times of each series are a histogram in seconds: percentiles
-//! are left to whoever reads it. A value is counted in a bucket when it is surely no greater than the bucket's bound; the
+//! are left to its readers. A value is counted in a bucket when it is surely no greater than the bucket's bound; the
 //! histogram of the report knows it to a thousandth. What was cut off has no time and is counted apart
 //! (`crawlmark_cut_off_total`); what lies beyond the histogram's bounds is in the bucket `+Inf` alone.
 
 mod text;
 
-use self::text::{Kind, Labels, Text, float};
+use self::text::{Labels, MetricType, Text, float};
 use crate::run::report::{GateReport, Latency, Report, ShardReport, Verdict};
 use crawlmark_harness::stats::Series;
 
@@ -17,17 +17,6 @@ const NS_PER_S: f64 = 1e9;
 
 /// The counter of attempts.
 const ATTEMPTS: &str = "attempts";
-
-const VERDICTS: [Verdict; 8] = [
-    Verdict::Valid,
-    Verdict::Errors,
-    Verdict::BudgetLimited,
-    Verdict::ConcurrencyLimited,
-    Verdict::ClientLimited,
-    Verdict::TargetLimited,
-    Verdict::Disturbed,
-    Verdict::Incomplete,
-];
 
 /// The exposition.
 pub(super) fn openmetrics(report: &Report) -> String {
@@ -43,7 +32,7 @@ pub(super) fn openmetrics(report: &Report) -> String {
 }
 
 fn write_run(text: &mut Text, report: &Report) {
-    text.family("crawlmark_run_info", Kind::Gauge, "", "The run that all of this is about.");
+    text.family("crawlmark_run_info", MetricType::Gauge, "", "The run that all of this is about.");
     let labels = [
         ("run_id", report.run_id.as_str()),
         ("name", &report.name),
@@ -53,17 +42,17 @@ fn write_run(text: &mut Text, report: &Report) {
         ("config_hash", &report.plan.config_hash),
     ];
     text.sample("crawlmark_run_info", &labels, "1");
-    text.family("crawlmark_validity", Kind::Gauge, "", "1 for the verdict on the measurement, else 0.");
-    for verdict in VERDICTS {
+    text.family("crawlmark_validity", MetricType::Gauge, "", "1 for the verdict on the measurement, else 0.");
+    for verdict in Verdict::ALL {
         let is = u8::from(verdict == report.validity.verdict).to_string();
         text.sample("crawlmark_validity", &[("verdict", verdict.name())], &is);
     }
-    text.family("crawlmark_interrupted", Kind::Gauge, "", "1 when the run was stopped early, else 0.");
+    text.family("crawlmark_interrupted", MetricType::Gauge, "", "1 when the run was stopped early, else 0.");
     text.sample("crawlmark_interrupted", &[], &u8::from(report.interrupted).to_string());
 }
 
 fn write_items(text: &mut Text, report: &Report) {
-    text.family("crawlmark_items", Kind::Counter, "", "Planned items, each in one state.");
+    text.family("crawlmark_items", MetricType::Counter, "", "Planned items, each in one state.");
     for (state, _, count) in report.ledger.states() {
         text.sample("crawlmark_items_total", &[("state", state)], &count.to_string());
     }
@@ -71,11 +60,11 @@ fn write_items(text: &mut Text, report: &Report) {
 
 fn write_attempts(text: &mut Text, report: &Report) {
     let totals = &report.totals;
-    text.family("crawlmark_answers", Kind::Counter, "", "Attempts that were answered, by status.");
+    text.family("crawlmark_answers", MetricType::Counter, "", "Attempts that were answered, by status.");
     for (status, count) in &totals.attempts_by_status {
         text.sample("crawlmark_answers_total", &[("status", &status.to_string())], &count.to_string());
     }
-    text.family("crawlmark_errors", Kind::Counter, "", "Attempts without a valid answer, by kind.");
+    text.family("crawlmark_errors", MetricType::Counter, "", "Attempts without a valid answer, by kind.");
     for (kind, count) in &totals.errors_by_kind {
         text.sample("crawlmark_errors_total", &[("kind", kind.name())], &count.to_string());
     }
@@ -85,19 +74,19 @@ fn write_attempts(text: &mut Text, report: &Report) {
             Some(name) => (format!("crawlmark_{name}_bytes"), "bytes"),
             None => (format!("crawlmark_{}", counter.name), ""),
         };
-        text.family(&name, Kind::Counter, unit, counter.help);
+        text.family(&name, MetricType::Counter, unit, counter.help);
         text.sample(&format!("{name}_total"), &[], &count.to_string());
     }
 }
 
 /// Write the figures by shard: attempts, whose sum is the run's, and CPU, which a shard that died did not report.
 fn write_shards(text: &mut Text, shards: &[ShardReport]) {
-    text.family("crawlmark_attempts", Kind::Counter, "", "Requests tried.");
+    text.family("crawlmark_attempts", MetricType::Counter, "", "Requests tried.");
     for shard in shards {
         let number = shard.shard.to_string();
         text.sample("crawlmark_attempts_total", &[("shard", &number)], &shard.totals.attempts.to_string());
     }
-    text.family("crawlmark_cpu_seconds", Kind::Counter, "seconds", "CPU that the shards used.");
+    text.family("crawlmark_cpu_seconds", MetricType::Counter, "seconds", "CPU that the shards used.");
     for shard in shards {
         let number = shard.shard.to_string();
         for (mode, cpu_s) in [("user", shard.usage.cpu_user_s), ("system", shard.usage.cpu_system_s)] {
@@ -119,7 +108,7 @@ fn write_gauges(text: &mut Text, report: &Report) {
             Some(totals.duration_s),
         ),
         ("crawlmark_items_per_second", "", "Items that ended by themselves.", Some(totals.items_per_s)),
-        ("crawlmark_attempts_per_second", "", "Requests tried.", Some(totals.attempts_per_s)),
+        ("crawlmark_attempts_per_second", "", "Requests that ended by themselves.", Some(totals.attempts_per_s)),
         ("crawlmark_peak_in_flight", "", "The most requests under way at once.", Some(totals.peak_in_flight as f64)),
         (
             "crawlmark_budget_used_ratio",
@@ -131,7 +120,7 @@ fn write_gauges(text: &mut Text, report: &Report) {
     ];
     for (name, unit, help, value) in gauges {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            text.family(name, Kind::Gauge, unit, help);
+            text.family(name, MetricType::Gauge, unit, help);
             text.sample(name, &[], &float(value));
         }
     }
@@ -141,7 +130,7 @@ fn write_gates(text: &mut Text, gates: &[GateReport]) {
     if gates.is_empty() {
         return;
     }
-    text.family("crawlmark_gate", Kind::Gauge, "", "1 for the state of what had to hold, else 0.");
+    text.family("crawlmark_gate", MetricType::Gauge, "", "1 for the state of what had to hold, else 0.");
     // Two gates that read the same would be one series twice.
     let mut told: Vec<Labels<'_, 2>> = Vec::new();
     for gate in gates {
@@ -159,7 +148,12 @@ fn write_gates(text: &mut Text, gates: &[GateReport]) {
 }
 
 fn write_times(text: &mut Text, report: &Report) {
-    text.family("crawlmark_cut_off", Kind::Counter, "", "Attempts and requests whose time is not known, by series.");
+    text.family(
+        "crawlmark_cut_off",
+        MetricType::Counter,
+        "",
+        "Attempts and requests whose time is not known, by series.",
+    );
     for (series, latency) in &report.latency {
         text.sample("crawlmark_cut_off_total", &[("series", series)], &latency.censored.to_string());
     }
@@ -182,7 +176,7 @@ fn bounds_s() -> impl Iterator<Item = f64> {
 fn write_histogram(text: &mut Text, series: &str, latency: &Latency) {
     let (Some(distribution), Some(mean_us)) = (latency.distribution(), latency.mean_us) else { return };
     let name = format!("crawlmark_{series}_seconds");
-    text.family(&name, Kind::Histogram, "seconds", "Times of this series; see `latency` in results/README.md.");
+    text.family(&name, MetricType::Histogram, "seconds", "Times of this series; see `latency` in results/README.md.");
     let mut cells = distribution.histogram().iter_recorded().peekable();
     let bucket = format!("{name}_bucket");
     let mut count = 0;

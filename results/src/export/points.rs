@@ -38,7 +38,10 @@ pub(super) fn points(report: &Report, format: Format) -> Result<Vec<Point>, Expo
         return Err(ExportError::Partial(format, "is incomplete"));
     }
     if report.validity.verdict == Verdict::TargetLimited {
-        return Err(ExportError::Partial(format, "has too many refused or failed requests"));
+        return Err(ExportError::Partial(format, "has too many requests that failed, were refused or were cut off"));
+    }
+    if report.validity.verdict == Verdict::NothingMeasured {
+        return Err(ExportError::Nothing(format));
     }
     if report.interrupted {
         return Err(ExportError::Partial(format, "was stopped early"));

@@ -14,10 +14,10 @@ mod steady;
 mod words;
 
 pub use self::ask::{
-    Ask, Chosen, Cut, CutError, Outcomes, SecondError, Seconds, Shards, ShardsError, Span, parse_second,
+    Ask, Chosen, Cut, CutError, Outcomes, SecondError, SecondRange, Shards, ShardsError, Span, parse_second,
 };
-pub use self::cut_report::{Answered, Counted, CutReport, Part, SCHEMA, Source};
+pub use self::cut_report::{Answered, Counted, CutReport, CutSeconds, SCHEMA, Source};
 pub use self::cutter::{Cutter, Foreign};
-pub use self::entry::{CENSORED, Entry, Fault, Kind, LineReader};
+pub use self::entry::{CENSORED, Entry, Kind, LineFault, LineReader};
 pub use self::steady::{NotSteady, SHORTEST_S, SettledSeries, SteadyState, find as find_steady};
 pub use self::words::doc;

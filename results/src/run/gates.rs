@@ -1,6 +1,6 @@
 //! Objectives of a run, such as `service_p99 < 250ms`: parsed, watched while the run goes on, and judged.
 //!
-//! Called by the commands: a [`Condition`] is what `--fail-if` and `--stop-if` take, a [`LiveThresholds`] receives the seconds of a run
+//! Called by the commands: a [`Condition`] is what `--threshold` and `--stop-if` take, a [`LiveThresholds`] receives the seconds of a run
 //! and closes its report with a verdict for each. Everything here is pure; nothing of it runs in a shard. Not to be confused
 //! with the gate of a shard, which lets requests go, or with the checks of validity, which say whether the numbers are
 //! valid.
@@ -51,7 +51,7 @@ impl Breach {
     #[must_use]
     pub const fn flag(self) -> &'static str {
         match self {
-            Self::Fails => "--fail-if",
+            Self::Fails => "--threshold",
             Self::Stops => "--stop-if",
         }
     }
@@ -70,7 +70,7 @@ pub struct Objective {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectiveError {
     /// A metric that is known only once the run is over cannot stop it.
-    #[error("--stop-if {0}: `{1}` is known when the run is over; write --fail-if '{0}'")]
+    #[error("--stop-if {0}: `{1}` is known when the run is over; write --threshold '{0}'")]
     OnlyAtTheEnd(String, String),
     /// A closed loop has no response times.
     #[error(
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(check("rate[10s] > 5", Breach::Fails, &lasts(10, 0)), Ok(()));
         assert_eq!(
             check("rate[10s] > 5", Breach::Fails, &lasts(10, 1)).unwrap_err().to_string(),
-            "--fail-if rate[10s] > 5: the run measures 9s and never fills the window; choose a shorter one, or a longer \
+            "--threshold rate[10s] > 5: the run measures 9s and never fills the window; choose a shorter one, or a longer \
              --duration"
         );
     }

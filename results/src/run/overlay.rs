@@ -1,5 +1,5 @@
-//! Several runs side by side as a document: what differs between them first, then how far each can be relied on, plots and
-//! figures. It describes; single runs allow no verdict.
+//! Several runs side by side as a document: their figures first, with the differences to the first run, then what differs
+//! between them, how far each can be relied on, and plots. It describes; single runs allow no verdict.
 
 mod differences;
 mod figures;
@@ -13,8 +13,8 @@ use crate::show::plot::overlay::{Clocked, KINDS, Run};
 
 /// Note on a table in which open and closed loops stand beside each other.
 const MIXED: &str = "Open and closed loops stand beside each other here. A closed loop waits for its target, so its service times \
-    exclude what users would have waited; an open loop has response times, which include that. Only service times are \
-    there for both, and the plots show these.";
+    exclude what users would have waited; an open loop has response times, which include that. Both have service \
+    times, so the plots show those.";
 
 /// Warning that single runs give no verdict.
 const DESCRIPTION: &str = "This page describes single runs and gives no verdict. Even identical runs vary; use `crawlmark ab` to \
@@ -27,6 +27,8 @@ pub fn doc(runs: &[Run<'_>], plots: &[Plot]) -> Doc {
     let mixed = if Clocked::of(runs) == Clocked::ServiceAlthough { MIXED } else { "" };
     Doc::new(format!("{} runs side by side", runs.len()))
         .about(runs.iter().map(|run| run.label.to_owned()).collect())
+        .status(Status::new(Severity::Warning, DESCRIPTION))
+        .section("figures", "Figures", figures::parts(runs, mixed))
         .section("differences", "Differences", differing(runs))
         .section(
             "validity",
@@ -34,11 +36,10 @@ pub fn doc(runs: &[Run<'_>], plots: &[Plot]) -> Doc {
             Doc::default().beside(runs.iter().map(validity).fold(Doc::default(), Doc::status)),
         )
         .section("plots", "Plots", Doc::default().plots(plots).note(left_out))
-        .section("figures", "Figures", figures::parts(runs, mixed))
 }
 
 fn differing(runs: &[Run<'_>]) -> Doc {
-    let doc = Doc::default().status(Status::new(Severity::Warning, DESCRIPTION));
+    let doc = Doc::default();
     let found = differences(runs);
     let Some(first) = found.first() else {
         return doc.text("Plans, machines (as far as known) and versions of crawlmark are identical.");

@@ -2,12 +2,28 @@
 //!
 //! Made from a [`RunRecord`] once the run is over; everything shown to anybody is rendered from it. Integers are exact,
 //! durations carry their unit in the key, and what could not be read is `null`, never 0.
+//!
+//! | room | for |
+//! |---|---|
+//! | `totals` | counts |
+//! | `causes` | names and remedies of errors and statuses |
+//! | `failures`, `by_host` | failed requests by cause; counts and times by host |
+//! | `validity` | checks of a run and their verdict |
+//! | `gate` | results of thresholds |
+//! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
+//! | `interval`, `course`, `shard` | figures per second, per shard over time, per shard |
+//! | `schedule`, `budget`, `limit`, `throttling` | open loop, rate budgets, limits that requests waited for, pauses and waits |
+//! | `environment`, `host` | machine; system-wide counters |
+//! | `command` | recorded command line |
 
 mod budget;
+mod by_host;
+mod causes;
 mod command;
 mod course;
 mod distribution;
 mod environment;
+mod failures;
 mod gate;
 mod host;
 mod interval;
@@ -27,29 +43,32 @@ use serde::{Deserialize, Serialize};
 
 pub use self::budget::{BudgetReport, BusiestReport, HostBudgetReport, WindowReport};
 pub(crate) use self::budget::{achieved_per_s as budget_achieved_per_s, offered, utilisation};
+pub use self::by_host::HostRow;
+pub use self::causes::{cause_in_words, failures, remedy_in_words};
+pub(crate) use self::causes::{error_in_words, listed};
 pub use self::command::CommandLine;
 pub use self::course::Course;
 pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
+pub use self::failures::FailureReport;
 pub use self::gate::GateReport;
 pub use self::host::HostReport;
 pub(crate) use self::host::SHORTEST_FOR_PRESSURE;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub(crate) use self::limit::more_connections;
-pub(crate) use self::limit::{Held, Limit};
+pub(crate) use self::limit::{LimitEvidence, LimitName};
 pub(crate) use self::schedule::achieved_per_s as schedule_achieved_per_s;
 pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
 pub use self::throttling::{BindingReport, ThrottlingReport};
 pub use self::totals::{Ledger, Totals};
-pub(crate) use self::totals::{error_in_words, status_in_words};
 pub use self::validity::{Evidence, Validity, Verdict};
 pub(crate) use self::validity::{SUSPENSION, thresholds};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats};
+use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, TlsCounts};
 use crawlmark_harness::supervisor::{Moved, RunRecord, Stopped};
 use crawlmark_harness::wire::{BindingTimes, Usage};
 
@@ -64,6 +83,12 @@ pub struct Labels {
     /// Free labels.
     pub tags: BTreeMap<String, String>,
 }
+
+/// Key of the workload: certificates that the client trusts. Only of targets over TLS.
+pub const TLS_TRUST: &str = "tls_trust";
+
+/// Value of [`TLS_TRUST`] when certificates are not verified.
+pub const UNVERIFIED: &str = "none (--insecure)";
 
 /// Key that only the workload of a run against the bundled target has.
 pub const TARGET_PROCESSES: &str = "target_processes";
@@ -105,10 +130,20 @@ pub struct Report {
     pub ledger: Ledger,
     /// Counts of the run.
     pub totals: Totals,
+    /// Failed requests by cause, keyed as in `rejected_by_status` and `errors_by_kind`, or `soft_blocked`: when each was seen, and an
+    /// example. Of a shard that died, those until its last report. Empty of an older version.
+    #[serde(default)]
+    pub failures: BTreeMap<String, FailureReport>,
+    /// Counts and times by host, of a crawl of several. Without those of a shard that died. Empty of an older version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_host: Vec<HostRow>,
     /// Connections opened and closed before the start to check that hosts can be reached; not in `connections_opened`. Absent where
     /// nothing was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_connections: Option<u64>,
+    /// TLS handshakes. Absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsCounts>,
     /// Use of the budget; null without one.
     pub budget: Option<BudgetReport>,
     /// Use of the budgets of the hosts; null without them, and in results of older versions.
@@ -139,7 +174,7 @@ pub struct Report {
     pub validity: Validity,
     /// Thresholds and their results. Empty until a [`LiveThresholds`](crate::run::gates::LiveThresholds) closes the report.
     pub gates: Vec<GateReport>,
-    /// The target's own books, when they could be read: the second witness.
+    /// The target's own counts, when they could be read: the second witness.
     pub witness: Option<Witness>,
 }
 
@@ -206,7 +241,7 @@ pub struct Witness {
     pub cut_off: u64,
     /// Differences between the two counts.
     pub differences: Vec<String>,
-    /// Its books.
+    /// Its counts.
     pub ledger: serde_json::Value,
 }
 
@@ -287,6 +322,8 @@ impl Report {
             interrupted: record.interrupted.is_some() || record.stopped == Stopped::ByObserver,
             interrupted_by: record.interrupted,
             suspended_s: record.suspended.as_secs_f64(),
+            failures: FailureReport::all(record),
+            by_host: HostRow::all(record),
             check_connections: None,
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
@@ -297,6 +334,7 @@ impl Report {
             ),
             moved: record.moved,
             ledger,
+            tls: Some(merged.counters.tls.clone()).filter(|tls| *tls != TlsCounts::default()),
             budget: BudgetReport::new(plan, record, &totals),
             host_budget: HostBudgetReport::new(plan, record),
             schedule: ScheduleReport::new(plan, record, &totals),
@@ -314,8 +352,15 @@ impl Report {
         }
     }
 
-    /// Adds what the target's own books say. A target that counted something else makes the result incomplete.
-    pub fn hear(&mut self, witness: Witness) {
+    /// Name the hosts, given all names by number.
+    pub fn name_hosts(&mut self, names: &[String]) {
+        for row in &mut self.by_host {
+            row.name = row.host.and_then(|host| names.get(host as usize).cloned());
+        }
+    }
+
+    /// Adds what the target's own counts say. A target that counted something else makes the result incomplete.
+    pub fn add_witness(&mut self, witness: Witness) {
         let found = (witness.agrees == Some(false))
             .then(|| format!("the target's own books differ: {}", witness.differences.join("; ")));
         self.validity.check("the target's counts", found, Verdict::Incomplete);
@@ -330,6 +375,12 @@ impl Report {
         let of_budget = || self.budget.as_ref().map(|budget| budget.achieved_per_s);
         let asked = self.schedule.as_ref().map(|schedule| schedule.achieved_per_s).or_else(of_budget);
         asked.unwrap_or(self.totals.attempts_per_s)
+    }
+
+    /// Counts of items and attempts after the warm-up.
+    #[must_use]
+    pub fn measured(&self) -> Counters {
+        WarmUpReport::measured(self.warmup.as_ref(), &self.ledger, &self.totals)
     }
 
     /// The times of a series over all shards.

@@ -1,4 +1,6 @@
-//! The result directory: written under a temporary name beside its own, renamed once it is whole; and read back.
+//! The result directory: written under a temporary name beside its own, renamed once it is complete; and read back.
+//!
+//! [`ResultDir::finish`] writes `result.json`, then the page, the summary and the plots that `made` makes of it.
 
 mod agreement;
 mod consistency;
@@ -19,9 +21,9 @@ pub(crate) use self::agreement::is_inside;
 pub use self::agreement::{agree, read_round};
 pub use self::left::{holds_measurements, left_over};
 pub use self::log::{IntervalLog, LOG, LogFile};
-pub use self::logged::{LogError, Reading, Wrong, recut};
+pub use self::logged::{LogError, LogProgress, Wrong, recut};
 use self::made::replace;
-pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
+pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake, remove_stale};
 pub use self::read::{Contradiction, ReadError, read, read_contest, read_fresh, read_printed};
 use crate::run::report::Report;
 use crate::show::plot::PngError;
@@ -242,7 +244,7 @@ impl ResultDir {
     /// whatever fails.
     ///
     /// # Errors
-    /// When a file cannot be written (the others are there then), or something has taken the directory's place meanwhile.
+    /// When a file cannot be written (the others are there then), or something has taken the directory's place.
     pub fn finish(self, report: &Report) -> Result<PathBuf, ResultError> {
         let json = serde_json::to_string_pretty(report)? + "\n";
         self.save((RESULT, &json), || made_from(report))

@@ -1,7 +1,18 @@
 //! A run in words: one document, of which the terminal, Markdown, the step summary and the page are layouts.
 //!
 //! The outcome comes first, then the finding, the figures, and how far they can be relied on; everything else explains them.
+//! The words of an error kind or a status, and its remedy, are in `report/causes.rs`, which the validity needs, too.
 //! Pure functions; printing and saving happen elsewhere.
+//!
+//! | room | for |
+//! |---|---|
+//! | `outcome`, `finding`, `stalls` | first lines: how the run ended, and why |
+//! | `figures`, `times`, `percentiles` | main figures, latencies, the full distribution |
+//! | `validity`, `gates` | verdict of the checks; thresholds |
+//! | `rows`, `counts`, `failures` | summary of a run; items and requests by state; errors by kind |
+//! | `hosts`, `shards`, `seconds`, `sparkline` | tables by host, shard and second |
+//! | `machine`, `reproduce` | machine and counters; command line and plan |
+//! | `announcement` | lines before a run starts |
 
 mod announcement;
 mod counts;
@@ -9,6 +20,7 @@ mod failures;
 mod figures;
 mod finding;
 mod gates;
+mod hosts;
 pub(super) mod machine;
 mod outcome;
 mod percentiles;
@@ -22,18 +34,23 @@ mod times;
 pub(super) mod validity;
 
 pub use self::announcement::announcement;
+pub use self::failures::{errors, explained};
 pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;
 pub use self::outcome::thresholds_line;
 pub use self::percentiles::percentiles;
 pub(crate) use self::rows::{cpu_us_per_attempt, limited_by};
+pub(crate) use self::stalls::Stalls;
 pub(crate) use self::times::{figure, population, spectrum, unfinished};
 use crate::run::report::Report;
 use crate::show::doc::{Column, Doc, Lead, Readers, Table};
 use crate::show::plot::{self, Plot};
 
 /// Rows that have a place of their own on the page.
-const ELSEWHERE: [&str; 7] = ["target", "items", "response", "service", "first byte", "statuses", "errors"];
+const ELSEWHERE: [&str; 6] = ["target", "items", "response", "service", "first byte", "statuses"];
+
+/// Hosts that the terminal shows at most.
+const TERMINAL_HOSTS: usize = 10;
 
 /// A run as a document; `plots` are those that are saved beside it.
 #[must_use]
@@ -45,17 +62,21 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         validity: validity::status(report),
     };
     let course = format!("{} to {}", moment(&report.started_at), moment(&report.finished_at));
-    let about = vec![report.plan.run.target.clone(), course, format!("crawlmark {}", report.crawlmark_version)];
+    let about = vec![course, format!("crawlmark {}", report.crawlmark_version)];
     Doc::new(heading(report))
         .about(about)
         .about(report.tags.iter().map(|(key, value)| format!("{key}: {value}")).collect())
         .lead(lead)
         .only(Readers::TERMINAL)
         .facts(rows.clone())
+        .table(failures::table(report))
+        .table(hosts::table(report, TERMINAL_HOSTS))
         .only(Readers::ALL)
         .section("thresholds", "Thresholds", Doc::default().table(gates::table(report)))
         .only(Readers::STEP.and(Readers::SUMMARY))
         .facts(rows.clone())
+        .table(failures::table(report))
+        .table(hosts::table(report, usize::MAX))
         .table(seconds::course(report))
         .only(Readers::FILES)
         .section("plots", "Plots", Doc::default().plots(plots).list("", plot::left_out(report, plots)))
@@ -72,11 +93,11 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .section("reproduce", "Reproduce", reproduce::parts(report))
 }
 
-/// Return the name of the run, and a note when it is partial.
+/// Return the name of the run, its target, and a note when it is partial.
 fn heading(report: &Report) -> String {
     let name = if report.name.is_empty() { "crawl" } else { &report.name };
     let partial = if report.interrupted { " (partial)" } else { "" };
-    format!("{}{partial}", name.replace('\n', " "))
+    format!("{name}: {}{partial}", report.plan.run.target).replace('\n', " ")
 }
 
 /// The rows that have no other place on the page.
@@ -93,7 +114,7 @@ fn notes(rows: &[(&'static str, String)]) -> Table {
 }
 
 /// A calendar time of a report as people write it, to the second.
-fn moment(rfc3339: &str) -> String {
+pub(super) fn moment(rfc3339: &str) -> String {
     let whole = rfc3339.split(['.', 'Z']).next().unwrap_or_default();
     format!("{} UTC", whole.replacen('T', " ", 1))
 }

@@ -1,9 +1,10 @@
 //! Description of a chart as plain data: panels, axes and marks, without a size, a colour value or a pixel.
 //!
-//! The files of [`plot`](super::plot) turn a report or a study into a [`Chart`]; `svg` paints it at any width, and what
-//! reads its JSON may draw it by other means.
+//! The files of [`plot`](super::plot) turn a report or a study into a [`Chart`]; `svg` paints it at any width, and `data` hands it to
+//! the script of a page.
 
 mod backend;
+mod data;
 pub(super) mod palette;
 pub(super) mod scale;
 mod svg;
@@ -11,7 +12,7 @@ mod svg;
 use serde::Serialize;
 
 /// A picture and its words.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
     /// The name of its file, without `.svg`.
     pub name: &'static str,
@@ -24,7 +25,7 @@ pub struct Chart {
 }
 
 /// A field with two axes, and what is drawn in it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
     /// Horizontal axis. Without a label it is that of the next panel.
     pub x: Axis,
@@ -37,7 +38,7 @@ pub struct Panel {
 }
 
 /// An axis.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// Quantity and unit.
     pub label: String,
@@ -50,7 +51,7 @@ pub struct Axis {
 }
 
 /// Values that an axis shows.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Range {
     /// From 0 to a round value above all marks.
     FromZero,
@@ -70,7 +71,7 @@ pub enum Range {
 }
 
 /// Values that have a tick.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Ticks {
     /// Round values.
     Round,
@@ -82,6 +83,7 @@ pub enum Ticks {
 
 /// Format of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Format {
     /// A number: `1,200`, `25k`.
     Number,
@@ -98,7 +100,7 @@ pub enum Format {
 }
 
 /// Shapes of one meaning.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// Meaning, which decides the colour.
     pub role: Role,
@@ -111,12 +113,13 @@ pub struct Mark {
 }
 
 /// Meaning of a mark. Each has one colour in all charts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Requests that completed, or what was measured.
+    /// Good requests, or what was measured.
     Good,
-    /// Throttled requests and throttle pauses.
+    /// Requests for what does not exist.
+    NotFound,
+    /// Throttled requests, and the time that throttling took.
     Throttled,
     /// Failures, broken limits.
     Failed,
@@ -154,11 +157,12 @@ pub enum Role {
     Shade,
     /// A part of the field that an answer lies in.
     Highlight,
+    /// A part of the field in which the target had asked to wait.
+    Paused,
 }
 
 /// Pattern of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dash {
     /// Solid.
     Solid,
@@ -179,10 +183,17 @@ pub enum Dash {
 }
 
 /// Shapes to draw.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// Values that last from one place to another; a gap where there is none.
     Steps(Vec<Step>),
+    /// Areas below such values, each on top of the area of the mark before it.
+    Areas {
+        /// Heights of the areas.
+        steps: Vec<Step>,
+        /// Values that they begin at, one for each step.
+        base: Vec<f64>,
+    },
     /// A line through points.
     Line(Vec<(f64, f64)>),
     /// Points, each with its interval where one is known.
@@ -198,7 +209,7 @@ pub enum Shape {
 }
 
 /// A value over a part of an axis; none where nothing is known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// Start.
     pub from: f64,
@@ -209,7 +220,7 @@ pub struct Step {
 }
 
 /// A point.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dot {
     /// Its place.
     pub at: (f64, f64),
@@ -220,7 +231,7 @@ pub struct Dot {
 }
 
 /// A rectangle between values of both axes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// Left and right.
     pub x: (f64, f64),
@@ -271,7 +282,21 @@ impl Mark {
 
     /// True if it shows a value above 0.
     pub(super) fn is_above_zero(&self) -> bool {
-        self.shape.ys().any(|y| y > 0.0)
+        match &self.shape {
+            Shape::Areas { steps, .. } => steps.iter().any(|step| step.value.is_some_and(|value| value > 0.0)),
+            shape => shape.ys().any(|y| y > 0.0),
+        }
+    }
+
+    /// Return areas on top of each other, the first at the bottom.
+    pub(super) fn stack<const N: usize>(layers: [(Role, &str, Vec<Step>); N]) -> [Self; N] {
+        let mut tops: Vec<f64> = Vec::new();
+        layers.map(|(role, legend, steps)| {
+            tops.resize(steps.len(), 0.0);
+            let base = tops.clone();
+            tops.iter_mut().zip(&steps).for_each(|(top, step)| *top += step.value.unwrap_or(0.0));
+            Self::new(role, legend, Shape::Areas { steps, base })
+        })
     }
 }
 
@@ -286,6 +311,10 @@ impl Shape {
         let both = |x: f64, y: f64| (Some(x), Some(y));
         match self {
             Self::Steps(steps) => steps.iter().filter_map(|step| Some(both(step.to, step.value?))).collect(),
+            Self::Areas { steps, base } => {
+                let top = |(step, base): (&Step, &f64)| Some(both(step.to, base + step.value?));
+                steps.iter().zip(base).filter_map(top).collect()
+            }
             Self::Line(points) => points.iter().map(|(x, y)| both(*x, *y)).collect(),
             Self::Dots(dots) => {
                 let ends = |dot: &Dot| [dot.at.1, dot.interval.map_or(dot.at.1, |(_, high)| high)];

@@ -1,6 +1,9 @@
 //! Documents: findings in parts that a terminal, Markdown and a page each lay out in their own way.
 //!
 //! A run and each study describe themselves once, as a [`Doc`]; the writers below know nothing of either. Pure functions.
+//!
+//! Narrow screens: `doc/style.css` (30rem, 72rem). `chart/svg.rs` paints each chart twice, and `chart/palette.rs`
+//! (`WIDTHS`) shows one of the two.
 
 mod html;
 mod lead;
@@ -9,7 +12,7 @@ mod markup;
 mod terminal;
 
 pub use self::lead::{Figure, Lead, Severity, Status};
-pub use self::terminal::{Line, Tone};
+pub use self::terminal::{TerminalLine, Tone};
 use crate::show::plot::Plot;
 
 /// A document.

@@ -4,6 +4,17 @@
 //! Each file describes one [`Chart`]; pure functions, called when a result is saved and when a page is made of it. What was
 //! not measured is a gap, never a zero, and what is longer than the sheet is wide is gathered into steps that say what they
 //! hold. A chart of nothing is not drawn.
+//!
+//! | room | for |
+//! |---|---|
+//! | `throughput`, `latency`, `spectrum`, `heat` | requests and times of a run |
+//! | `flight`, `lanes`, `connections`, `budget` | requests in flight, shards, connections, rate budget |
+//! | `errors`, `events` | errors and their causes; stalls, pauses and other marks in plots over time |
+//! | [`overlay`] | several runs on one page |
+//! | `pairs`, `scaling`, `capacity`, `climb`, `costs` | studies: `ab`, `scale`, `capacity`, `ladder`, side by side |
+//! | `seconds` | steps of plots over time |
+//! | `png` | PNG files |
+//! | `../doc/page.js` | interaction on a page: values, zoom, legends |
 
 mod budget;
 mod capacity;
@@ -11,6 +22,7 @@ mod climb;
 mod connections;
 mod costs;
 mod errors;
+mod events;
 mod flight;
 mod heat;
 mod lanes;
@@ -29,6 +41,7 @@ pub use self::costs::{Cost, costs};
 pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};
 pub use self::scaling::scaling;
+use self::seconds::{PAGE, PICTURE, Seconds};
 use crate::run::report::Report;
 use crate::show::chart::{Chart, palette};
 pub(crate) use crate::show::text::counted;
@@ -36,6 +49,10 @@ use crate::show::visible;
 
 /// The folder of a result directory that holds them.
 pub const FOLDER: &str = "plots";
+
+/// Names of the plots that a report can have.
+pub const NAMES: [&str; 10] =
+    ["throughput", "latency", "spectrum", "heat", "in-flight", "shards", "errors", "causes", "connections", "budget"];
 
 /// A picture and what it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,13 +68,21 @@ pub struct Plot {
     /// The picture alone, in two widths, for a page that has [`style_sheet`], and title and caption as text in elements with
     /// the IDs `NAME-title` and `NAME-caption`.
     pub figure: String,
+    /// Description for the script of a page, as JSON; none of a picture of bars.
+    pub data: Option<String>,
 }
 
 impl Plot {
     /// Paint a chart.
     pub(super) fn of(chart: &Chart) -> Self {
-        let Chart { name, title, caption, .. } = chart;
-        Self { name, title, caption: visible(caption).into_owned(), svg: chart.svg(), figure: chart.figure() }
+        Self::over_time(chart, None)
+    }
+
+    /// Paint a chart whose lines have few steps, with the same chart of more steps for the page's script if there are more.
+    fn over_time(picture: &Chart, page: Option<&Chart>) -> Self {
+        let Chart { name, title, caption, .. } = picture;
+        let (caption, data) = (visible(caption).into_owned(), page.unwrap_or(picture).json());
+        Self { name, title, caption, svg: picture.svg(), figure: picture.figure(), data }
     }
 }
 
@@ -68,27 +93,28 @@ pub fn style_sheet() -> String {
     palette::variables() + &palette::style_sheet() + palette::WIDTHS
 }
 
-/// Every chart that the report has something for, in the order in which they are read.
-#[must_use]
-pub fn charts(report: &Report) -> Vec<Chart> {
-    let charts = [
-        throughput::chart(report),
-        latency::chart(report),
-        spectrum::chart(report),
-        heat::chart(report),
-        flight::chart(report),
-        lanes::chart(report),
-        errors::chart(report),
-        connections::chart(report),
-        budget::chart(report),
-    ];
-    charts.into_iter().flatten().collect()
-}
-
-/// Every chart that the report has something for, as a picture.
+/// Every chart that the report has something for, as a picture, in reading order.
 #[must_use]
 pub fn all(report: &Report) -> Vec<Plot> {
-    charts(report).iter().map(Plot::of).collect()
+    let is_long = Seconds::of(report, PICTURE).width > 1;
+    let over_time = |chart: fn(&Report, u64) -> Option<Chart>| {
+        let page = if is_long { chart(report, PAGE) } else { None };
+        Some(Plot::over_time(&chart(report, PICTURE)?, page.as_ref()))
+    };
+    let plot = |chart: Option<Chart>| chart.as_ref().map(Plot::of);
+    let plots = [
+        over_time(throughput::chart),
+        over_time(latency::chart),
+        plot(spectrum::chart(report)),
+        plot(heat::chart(report)),
+        over_time(flight::chart),
+        plot(lanes::chart(report)),
+        over_time(errors::chart),
+        plot(errors::causes(report)),
+        over_time(connections::chart),
+        plot(budget::chart(report)),
+    ];
+    plots.into_iter().flatten().collect()
 }
 
 /// Reasons why plots are not among `plots`, in a sentence each.

@@ -6,7 +6,7 @@ mod wrap;
 
 pub use self::history::history;
 pub use self::numbers::{bytes, decimal, grouped_f64};
-pub(crate) use self::numbers::{counted, seconds};
-pub(crate) use self::wrap::capital;
+pub(crate) use self::numbers::{counted, rate_in_words, seconds};
+pub(crate) use self::wrap::{capital, is_unbroken};
 pub use self::wrap::{wrapped, write_row};
 pub use crawlmark_harness::units::{grouped, micros};

@@ -42,6 +42,7 @@ mod failure;
 mod growth;
 mod hidden;
 mod hindsight;
+mod journal;
 mod knee;
 mod laws;
 mod pace;
@@ -52,18 +53,16 @@ pub mod search;
 mod tests;
 mod words;
 
-pub use self::failure::Failure;
+pub use self::failure::ProbeFailure;
 pub use self::growth::Growth;
 use self::growth::LEAST_SECONDS;
 pub use self::hidden::{Cause, Hidden, backlog, hidden, unevenness, used_up};
 pub use self::hindsight::{BY_BURST, in_hindsight};
+pub use self::journal::{JOURNAL, SearchHead, fingerprint, journal_line, read_journal, searches_differ};
 pub use self::knee::{Point, knee};
 pub use self::pace::Pace;
 pub use self::probe::{Connections, Counted, Flow, ProbePlan, ProbeReport, SENT, Slow, Wanted, judge};
-pub use self::saved::{
-    Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, SearchHead, fingerprint, journal_line,
-    next_step, read_journal, search_of, searches_differ,
-};
+pub use self::saved::{Capacity, FILE, Question, RateReport, SCHEMA, SearchEnd, SearchOutcome, next_step, search_of};
 pub use self::words::{capacity_headline, offered, probe_correction, probe_line};
 use crate::run::gates::{Condition, Unit};
 use crawlmark_harness::plan::Arrivals;

@@ -1,4 +1,4 @@
-//! `Verdict`: is the candidate worse than the base? Judges paired rounds of two arms, metric by metric.
+//! `MetricVerdict`: is the candidate worse than the base? Judges paired rounds of two arms, metric by metric.
 //!
 //! Called with the pairs of a comparison, all of them each time: by the code that runs pairs, to know whether more are needed, and
 //! by the code that reads them back, which then gets the same verdict. Pure: it runs nothing, reads no clock, draws no number. It
@@ -31,6 +31,8 @@
 //! | inconclusive | neither; says what could have been found, and why nothing was |
 //! | incomparable | readings are missing or not above 0 |
 //! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::cpu`]) |
+//!
+//! `Seen::verdict` (`seen.rs`) decides for one metric, `Overall::of` (`finding.rs`) over all.
 //!
 //! A loss of the 99th percentile that is surely between 4 and 5 % stays inconclusive: it is too much to pass, and too
 //! little to be called a regression.
@@ -88,12 +90,12 @@ mod words;
 pub use self::design::{Arm, DesignError, Disturbance, Order, Pair, Round, pair_up};
 pub use self::differences::{Difference, Incomparable, comparable, differences};
 pub use self::estimate::{Interval, LEVEL};
-pub use self::finding::{Comparison, Evidence, FinalLook, Finding, Mismatch, Overall, Undecided, Verdict};
+pub use self::finding::{Comparison, Evidence, FinalLook, Finding, MetricVerdict, Mismatch, Overall, Undecided};
 pub use self::history::{Change, HISTORY_SCHEMA, History, LONGEST, MetricHistory, PastResult, changes};
 pub use self::holm::holm;
 pub use self::metric::{Metric, Reading, Readings, Worse};
 pub use self::rule::{Look, PASSES_BELOW, Rule, STATED_POWER};
-pub use self::saved::{Circumstances, Contest, FILE, Failures, RoundReport, SCHEMA, Side, judge_rounds, round_folder};
+pub use self::saved::{Contest, ContestContext, FILE, Failures, RoundReport, SCHEMA, Side, judge_rounds, round_folder};
 pub use self::schedule::OrderSchedule;
 pub use self::taken::TargetCpu;
 pub use self::words::{change, contest_headline, contest_standing, metric_words, pair_line};

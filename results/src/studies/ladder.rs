@@ -3,7 +3,7 @@
 //! it here.
 //!
 //! The published figures are those of one crawl of IDs over the Internet, as its author measured them on a desktop: see
-//! [`RUNGS`]. What limited a rung is computed from its own figures, by [`Limit::of`], and never from its number.
+//! [`RUNGS`]. What limited a rung is computed from its own figures, by [`RungLimit::of`], and never from its number.
 
 mod limit;
 mod notes;
@@ -12,8 +12,8 @@ mod rung;
 mod saved;
 mod words;
 
-pub use self::limit::{Limit, LimitedBy};
-pub use self::reading::{CpuUse, Reading};
+pub use self::limit::{LimitedBy, RungLimit};
+pub use self::reading::{CpuUse, RungReadings};
 pub use self::rung::{Published, RUNGS, Rung};
-pub use self::saved::{Circumstances, Climbed, FILE, Ladder, Probe, RungReport, SCHEMA};
+pub use self::saved::{ClimbContext, Climbed, FILE, Ladder, Probe, RungReport, SCHEMA};
 pub use self::words::{ladder_headline, ladder_standing, published};

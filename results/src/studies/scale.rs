@@ -4,18 +4,18 @@
 //!
 //! # Method
 //!
-//! A *replicate* is one round of each size, in an order drawn at random ([`order()`]), so that what drifts falls on all sizes alike.
-//! Ratios are formed within a replicate, where both rounds were the machine's neighbours:
+//! A *repeat* is one round of each size, in an order drawn at random ([`order()`]), so that what drifts falls on all sizes alike.
+//! Ratios are formed within a repeat, where both rounds were the machine's neighbours:
 //!
 //! ```text
 //! X(N)   good items per second                       of a round
-//! S(N) = X(N) / X(base)                              of a replicate; base is the smallest size
+//! S(N) = X(N) / X(base)                              of a repeat; base is the smallest size
 //! E(N) = S(N) / (N / base)                           1: twice the shards do twice as much
 //! W(N) = CPU per attempt at base / at N              1: an attempt costs what it cost
 //! e(N) = (1/S - 1/N) / (1 - 1/N)                     Karp and Flatt's serial fraction, of a base of 1
 //! ```
 //!
-//! The figure shown is the median over the replicates, with the interval of [`Estimate`]: exact, and without an assumption about noise.
+//! The figure shown is the median over the repeats, with the interval of [`Estimate`]: exact, and without an assumption about noise.
 //!
 //! The *balance* of a round is the mean of its shards' times over the greatest: 1 when none lags behind. Rounds end by the clock,
 //! so all shards run equally long, and their wall time tells nothing. The time of a shard is therefore what it needs for
@@ -54,7 +54,7 @@ mod words;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::curve::{Axis, Curve, Held};
+pub use self::curve::{Axis, Curve, FixedQuantity};
 pub use self::estimate::{Estimate, LEVEL};
 pub use self::order::order;
 pub use self::point::Point;
@@ -85,7 +85,7 @@ pub struct Scaling {
     pub finished_at: String,
     /// Settings and environment of the rounds.
     #[serde(flatten)]
-    pub circumstances: Circumstances,
+    pub circumstances: ScaleContext,
     /// Ceiling of the client.
     pub ceiling: Option<Ceiling>,
     /// Growth of throughput, by curve.
@@ -96,7 +96,7 @@ pub struct Scaling {
 
 /// Settings and environment of the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Circumstances {
+pub struct ScaleContext {
     /// Name that the user gives it.
     pub name: String,
     /// True if a signal, or a round that failed, ended it before it was over.
@@ -141,7 +141,12 @@ impl Ceiling {
 impl Scaling {
     /// Build the result of these rounds, given in the order in which they ran. `held` names what each curve holds fixed.
     #[must_use]
-    pub fn new(rounds: Vec<Round>, held: &[Held], ceiling: Option<Ceiling>, circumstances: Circumstances) -> Self {
+    pub fn new(
+        rounds: Vec<Round>,
+        held: &[FixedQuantity],
+        ceiling: Option<Ceiling>,
+        circumstances: ScaleContext,
+    ) -> Self {
         let told = |round: Option<&Round>, time: fn(&Round) -> &String| {
             round.map_or_else(String::new, |round| time(round).clone())
         };

@@ -14,7 +14,7 @@ use crawlmark_results::run::cut::{Ask, Cut};
 use crawlmark_results::run::report::{IntervalRow, Report};
 use crawlmark_results::run::result_dir::{self, LOG, PAGE, RESULT, ResultDir};
 
-use crate::run::{Size, interval, plan, record, report, sample};
+use super::run::{Size, interval, plan, record, report, sample};
 
 const HOUR: Size = Size { shards: 64, seconds: 3_600, attempts: 250, warmup: Duration::ZERO };
 
@@ -121,7 +121,7 @@ fn write_log(path: &Path, kinds: &[(Interval, ShardStats)], scratch: &Path) {
     out.flush().unwrap();
 }
 
-/// `cargo test --release -p crawlmark-results --test recut -- --ignored --nocapture` leaves the result of the hour with its
+/// `cargo test --release -p crawlmark-results --test all recut:: -- --ignored --nocapture` leaves the result of the hour with its
 /// log in `target/tmp/hour`, to be looked at and timed with.
 #[test]
 #[ignore = "writes half a gigabyte; for measuring"]

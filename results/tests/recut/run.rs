@@ -1,4 +1,4 @@
-//! A run whose every attempt is known: drawn from a seed, booked as shards book, saved as runs are.
+//! A run whose every attempt is known: drawn from a seed, counted as shards count, saved as runs are.
 #![expect(clippy::unwrap_used, reason = "a test without its run is over")]
 
 use std::collections::BTreeMap;
@@ -7,15 +7,15 @@ use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::machine::HostRecord;
-use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ShardPlan, ThrottlingPolicy};
+use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, Unfinished};
+use crawlmark_harness::stats::{AnswerBins, Bounds, Counters, Failures, Hosts, Series, ShardStats, Unfinished};
 use crawlmark_harness::supervisor::{
     Interval, Moved, ReceivedStats, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, SupervisorCpu,
 };
-use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::{BindingTimes, CpuHealth, Scheduled, ThrottlingCounts, Usage};
+use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::wire::{BindingTimes, CpuHealth, Scheduled, SecondFigures, ThrottlingCounts, Usage};
 use crawlmark_harness::workload::InFlight;
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source};
 use crawlmark_results::run::result_dir::ResultDir;
@@ -47,31 +47,20 @@ impl Saved {
 }
 
 pub(crate) fn plan(size: Size) -> RunPlan {
+    let ids = IdRange { start: 0, end: u64::from(size.shards) * size.seconds * size.attempts };
     RunPlan {
-        target: "http://127.0.0.1:8080/items/{id}".to_owned(),
-        workload: BTreeMap::new(),
-        ids: IdRange { start: 0, end: u64::from(size.shards) * size.seconds * size.attempts },
         shards: size.shards,
         connections: size.shards * 4,
         rate: Some(Rate { permits: u64::from(size.shards) * size.attempts, period_ns: S }),
-        shape: RateShape::Constant,
-        burst: 0,
-        at_start: 0,
         arrivals: Arrivals::Constant,
-        pacing: Pacing::Sleep,
-        throttling: ThrottlingPolicy::default(),
-        per_host: PerHost::default(),
-        duration: None,
         warmup: size.warmup,
         grace: Duration::from_secs(1),
         timeout: Duration::from_secs(1),
-        shard_deadline: Duration::from_secs(10),
-        seed: 1,
-        pinning: Pinning::None,
+        ..RunPlan::new("http://127.0.0.1:8080/items/{id}", ids)
     }
 }
 
-/// Attempt `id`, intended in `second`, with an outcome and times that `random` draws.
+/// Attempt `id`, scheduled in `second`, with an outcome and times that `random` draws.
 pub(crate) fn sample(id: u64, second: u64, random: &mut fastrand::Rng) -> Sample {
     let (outcome, status) = match random.u32(0..100) {
         0..3 => (Outcome::Throttled, Some(429)),
@@ -113,14 +102,17 @@ pub(crate) fn interval(index: u64, shards: &[(u32, ShardStats)]) -> Interval {
         cpu_us: 20 * stats.counters.requests.attempts,
     };
     Interval {
-        index,
+        figures: SecondFigures {
+            index,
+            in_flight: 3,
+            cpu_us: 20 * merged.counters.requests.attempts,
+            max_sched_lag_ns: 700_000,
+            binding: BindingTimes { rate_ns: 3 * S, concurrency_ns: S, ..BindingTimes::default() },
+            standing: None,
+        },
         scheduled: Scheduled { requests: merged.counters.requests.attempts, ..Scheduled::default() },
+        answers: AnswerBins::default(),
         warmup: Counters::default(),
-        in_flight: 3,
-        cpu_us: 20 * merged.counters.requests.attempts,
-        max_sched_lag_ns: 700_000,
-        binding: BindingTimes { rate_ns: 3 * S, concurrency_ns: S, ..BindingTimes::default() },
-        standing: None,
         seconds: shards.iter().map(of).collect(),
         merged,
         shards: shards.iter().map(|(shard, stats)| (*shard, ShardTimes::of(stats).unwrap())).collect(),
@@ -140,6 +132,8 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         last_ended: Some(Nanos(seconds * S)),
         timetable: None,
         warmup: Counters::default(),
+        failures: Failures::default(),
+        hosts: Hosts::default(),
         budgets: Vec::new(),
         usage: Some(Usage { cpu_user_us: 9_000, cpu_system_us: 1_000, ..Usage::default() }),
         cpu: Some(CpuHealth { measured_ns: seconds * S, ticks: None, speed_before_ns: None, speed_after_ns: None }),

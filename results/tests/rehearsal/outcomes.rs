@@ -5,6 +5,8 @@
 use std::fmt::Write;
 
 use crawlmark_harness::sample::Quota;
+use crawlmark_harness::stats::{Bounds, ShardStats};
+use crawlmark_harness::supervisor::ReceivedStats;
 use roxmltree::{Document, Node};
 
 use super::*;
@@ -16,7 +18,7 @@ struct Situation {
 }
 
 /// The result of a run that conditions judge in the end.
-fn judged(mut report: Report, plan: &RunPlan, conditions: &[&str]) -> Report {
+pub(super) fn judged(mut report: Report, plan: &RunPlan, conditions: &[&str]) -> Report {
     let objective = |text: &&str| Objective { condition: text.parse().unwrap(), breach: Breach::Fails };
     LiveThresholds::new(&conditions.iter().map(objective).collect::<Vec<_>>(), plan).close(&mut report);
     report
@@ -57,6 +59,19 @@ fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
     if into < 100_000_000 { GOOD } else { (Outcome::Throttled, asks) }
 }
 
+/// The result of a run whose second shard died after 5,500 good answers.
+fn killed(plan: &RunPlan) -> Report {
+    let mut killed = run(plan, &[], takes_20_ms);
+    let dead = &mut killed.record.shards[1];
+    (dead.fault, dead.exit) = (Some(crawlmark_harness::supervisor::ShardFault::Died), ShardExit::Signal(9));
+    // What it reported until then are counts alone: its times were to come with its final frame.
+    let mut told = ShardStats::new(Bounds::for_timeout(plan.timeout));
+    told.counters = dead.stats.counters.clone();
+    (told.counters.requests.attempts, told.counters.items.ok) = (5_500, 5_500);
+    dead.stats = ReceivedStats::of(&told).unwrap();
+    killed.as_it_is(plan)
+}
+
 fn situations() -> Vec<Situation> {
     let open = timed(1_000, 500, 12 * S);
     let closed = RunPlan { rate: None, arrivals: Arrivals::Asap, duration: Some(10 * S), ..run_of(2, 64, 1 << 40) };
@@ -64,10 +79,6 @@ fn situations() -> Vec<Situation> {
     let healthy = || run(&budgeted, &[], takes_20_ms).report(&budgeted);
     let against = |plan: &RunPlan, answer| run_against(plan, &[], takes_20_ms, answer).report(plan);
     let twelve_thousand = RunPlan { duration: None, ..run_of(2, 64, 12_000) };
-    let mut killed = run(&twelve_thousand, &[], takes_20_ms);
-    let dead = &mut killed.record.shards[1];
-    (dead.fault, dead.exit) = (Some(crawlmark_harness::supervisor::ShardFault::Died), ShardExit::Signal(9));
-    (dead.stats.counters.requests.attempts, dead.stats.counters.items.ok) = (5_500, 5_500);
     let of = |name, report| Situation { name, report };
     vec![
         of("healthy", healthy()),
@@ -83,13 +94,13 @@ fn situations() -> Vec<Situation> {
             "client too slow",
             run(&budgeted, &[Incident::Block { at: 3 * S, lasts: 300 * MS }], takes_20_ms).report(&budgeted),
         ),
-        of("shard killed", killed.as_it_is(&twelve_thousand)),
+        of("shard killed", killed(&twelve_thousand)),
         of("nothing listens", against(&budgeted, |_, _| REFUSED)),
     ]
 }
 
 /// Text of an element, a line for each of its blocks.
-fn lines_of(node: Node<'_, '_>, out: &mut Vec<String>) {
+pub(super) fn lines_of(node: Node<'_, '_>, out: &mut Vec<String>) {
     let is_block = ["h2", "p", "li", "dt", "dd"].contains(&node.tag_name().name());
     if is_block {
         let text: String = node.descendants().filter_map(|node| node.text().filter(|_| node.is_text())).collect();
@@ -120,6 +131,10 @@ fn a_run_says_first_on_the_page_and_last_at_the_terminal_what_it_came_to() {
             let class = by_id(id).attribute("class").unwrap();
             let _ = writeln!(out, "[{class}] {}", lines.join(" | "));
         }
+        assert!(
+            report.plan.run.duration.is_none() || !page.contains("not attempted"),
+            "{name}: the range that was left"
+        );
         let has_failed = report.gates.iter().any(|gate| gate.ok == Some(false)) || report.ledger.ok == 0;
         assert!(!has_failed || !page.contains("status good"), "{name}: a failure under a green box");
         out.push('\n');
@@ -127,4 +142,14 @@ fn a_run_says_first_on_the_page_and_last_at_the_terminal_what_it_came_to() {
     insta::with_settings!({ snapshot_path => "../golden", prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("outcomes.txt", out);
     });
+}
+
+#[test]
+fn what_a_dead_shard_left_of_its_range_is_lost_only_where_the_time_would_not_have_left_it() {
+    let counted = RunPlan { duration: None, ..run_of(2, 64, 12_000) };
+    let timed = RunPlan { duration: Some(4 * S), ..run_of(2, 64, 1 << 40) };
+    let reasons = |plan: &RunPlan| killed(plan).validity.reasons.join("; ");
+    assert!(reasons(&counted).contains("up to 500 of its items are lost"), "{}", reasons(&counted));
+    let timed = reasons(&timed);
+    assert!(timed.contains("900 of its items are lost, its times") && !timed.contains("not attempted"), "{timed}");
 }

@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 
 use crawlmark_mock_server::items;
-use hyper::header::CONTENT_TYPE;
-use hyper::http::response::Parts;
 use serde::de::IgnoredAny;
 
+use super::super::excerpt::KEPT;
 use super::{Expect, Expectations};
+use crate::crawl::head::HeadFacts;
 
 /// Memory for bodies longer than this is given back after use: what one answer needed, the next hardly will.
 const KEPT_BYTES: usize = 1 << 20;
@@ -20,6 +20,8 @@ pub(in crate::crawl) struct Checker {
     means: Means,
     /// Lent to one body after another.
     spare: RefCell<Vec<Vec<u8>>>,
+    /// Start of the body of the last answer, if that was not good.
+    last_bad: RefCell<Vec<u8>>,
 }
 
 /// Way in which bodies are checked.
@@ -29,7 +31,7 @@ enum Means {
     None,
     /// Against the item of this seed, part by part.
     Comparison(u64),
-    /// By what they were once they have ended: their length, and perhaps all of their bytes.
+    /// By what they were once they have ended: their length and start, and perhaps all of their bytes.
     Examination(Keep),
 }
 
@@ -42,7 +44,7 @@ enum Keep {
 
 /// Result of checking a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::crawl) struct Verdict {
+pub(in crate::crawl) struct CheckResult {
     pub(in crate::crawl) status: Status,
     pub(in crate::crawl) body: Body,
 }
@@ -67,7 +69,17 @@ pub(in crate::crawl) enum Body {
 
 /// The expectation for one item, while its body is read.
 #[derive(Debug)]
-pub(in crate::crawl) enum Expected<'a> {
+pub(in crate::crawl) struct Expected<'a> {
+    lender: &'a Checker,
+    body: ExpectedBody<'a>,
+    is_bad: bool,
+    /// Start of the body of an answer that is known to be bad.
+    begin: Vec<u8>,
+}
+
+/// The body that is expected.
+#[derive(Debug)]
+enum ExpectedBody<'a> {
     /// Anything.
     Whole,
     /// Exactly the bytes of an item.
@@ -78,7 +90,7 @@ pub(in crate::crawl) enum Expected<'a> {
 
 /// A body being compared as it comes.
 #[derive(Debug)]
-pub(in crate::crawl) struct Comparison<'a> {
+struct Comparison<'a> {
     lender: &'a Checker,
     bytes: Vec<u8>,
     compared: usize,
@@ -87,10 +99,10 @@ pub(in crate::crawl) struct Comparison<'a> {
 
 /// A body being kept as it comes.
 #[derive(Debug)]
-pub(in crate::crawl) struct Examination<'a> {
+struct Examination<'a> {
     lender: &'a Checker,
     id: u64,
-    /// All of it, as long as that is no more than is read; nothing after that.
+    /// All of it, as long as that is read and no longer than may be; its start otherwise.
     bytes: Vec<u8>,
     length: u64,
 }
@@ -105,25 +117,31 @@ impl Checker {
             }
             _ => Means::Examination(Keep::Bytes),
         };
-        Self { expectations, means, spare: RefCell::default() }
+        Self { expectations, means, spare: RefCell::default(), last_bad: RefCell::default() }
     }
 
     /// The expectation for item `id`.
     pub(in crate::crawl) fn for_item(&self, id: u64) -> Expected<'_> {
-        match self.means {
-            Means::None => Expected::Whole,
+        let body = match self.means {
+            Means::None => ExpectedBody::Whole,
             Means::Comparison(seed) => {
                 let mut bytes = self.lend();
                 items::write_body(seed, id, &mut bytes);
-                Expected::Bytes(Comparison { lender: self, bytes, compared: 0, same: true })
+                ExpectedBody::Bytes(Comparison { lender: self, bytes, compared: 0, same: true })
             }
-            Means::Examination(Keep::Length) => {
-                Expected::All(Examination { lender: self, id, bytes: Vec::new(), length: 0 })
-            }
-            Means::Examination(Keep::Bytes) => {
-                Expected::All(Examination { lender: self, id, bytes: self.lend(), length: 0 })
-            }
-        }
+            Means::Examination(_) => ExpectedBody::All(Examination { lender: self, id, bytes: self.lend(), length: 0 }),
+        };
+        Expected { lender: self, body, is_bad: false, begin: Vec::new() }
+    }
+
+    /// Take the start of the body of the last complete answer, if that was not good.
+    pub(in crate::crawl) fn last_bad(&self) -> Vec<u8> {
+        self.last_bad.take()
+    }
+
+    /// True if an answer of this status may be good.
+    fn is_expected(&self, status: u16) -> bool {
+        self.expectations.statuses().map_or((200..=299).contains(&status), |statuses| statuses.contains(status))
     }
 
     /// An empty buffer, with memory where an earlier body left some.
@@ -135,29 +153,52 @@ impl Checker {
 }
 
 impl Expected<'_> {
+    /// Note the status of the answer, before its body: the start of a bad answer's body is kept.
+    pub(in crate::crawl) fn begin(&mut self, status: u16) {
+        self.is_bad = !self.lender.is_expected(status);
+    }
+
     /// Takes the next part of the body.
     pub(in crate::crawl) fn take(&mut self, part: &[u8]) {
-        match self {
-            Self::Whole => {}
-            Self::Bytes(comparison) => {
+        match &mut self.body {
+            ExpectedBody::Whole => {}
+            ExpectedBody::Bytes(comparison) => {
                 let end = comparison.compared + part.len();
                 comparison.same &= comparison.bytes.get(comparison.compared..end) == Some(part);
                 comparison.compared = end;
+                self.is_bad |= !comparison.same;
             }
-            Self::All(examination) => examination.take(part),
+            ExpectedBody::All(examination) => examination.take(part),
+        }
+        if self.is_bad {
+            let room = KEPT.saturating_sub(self.begin.len());
+            self.begin.extend_from_slice(&part[..part.len().min(room)]);
         }
     }
 
     /// The verdict once the body has ended.
-    pub(in crate::crawl) fn verdict(&self, head: &Parts) -> Verdict {
-        let (is_good, is_met) = match self {
-            Self::Whole => (head.status.is_success(), true),
-            Self::Bytes(comparison) => {
-                (head.status.is_success(), comparison.same && comparison.compared == comparison.bytes.len())
-            }
-            Self::All(examination) => (examination.is_status_met(head), examination.is_body_met(head)),
+    pub(in crate::crawl) fn verdict(&mut self, head: &HeadFacts) -> CheckResult {
+        let is_good = self.lender.is_expected(head.status);
+        let is_met = match &self.body {
+            ExpectedBody::Whole => true,
+            ExpectedBody::Bytes(comparison) => comparison.same && comparison.compared == comparison.bytes.len(),
+            ExpectedBody::All(examination) => examination.is_body_met(head),
         };
-        Verdict {
+        if self.begin.is_empty() && !is_met {
+            let came = match &self.body {
+                ExpectedBody::Whole => &[],
+                // As far as it came, it was as expected.
+                ExpectedBody::Bytes(comparison) => &comparison.bytes[..comparison.compared.min(comparison.bytes.len())],
+                ExpectedBody::All(examination) => examination.bytes.as_slice(),
+            };
+            self.begin.extend_from_slice(&came[..came.len().min(KEPT)]);
+        }
+        let mut last_bad = self.lender.last_bad.borrow_mut();
+        // Both are empty as a rule: after a good answer that followed a good one.
+        if !(self.begin.is_empty() && last_bad.is_empty()) {
+            *last_bad = std::mem::take(&mut self.begin);
+        }
+        CheckResult {
             status: if is_good { Status::AsExpected } else { Status::Other },
             body: if is_met { Body::AsExpected } else { Body::Wrong },
         }
@@ -168,27 +209,21 @@ impl Examination<'_> {
     fn take(&mut self, part: &[u8]) {
         self.length += part.len() as u64;
         if self.lender.means == Means::Examination(Keep::Length) {
-            return;
-        }
-        if self.length <= Expectations::MAX_READ {
+            let room = KEPT.saturating_sub(self.bytes.len());
+            self.bytes.extend_from_slice(&part[..part.len().min(room)]);
+        } else if self.length <= Expectations::MAX_READ {
             self.bytes.extend_from_slice(part);
-        } else if self.bytes.capacity() > 0 {
-            self.bytes = Vec::new();
+        } else if self.bytes.len() > KEPT {
+            self.bytes.truncate(KEPT);
+            self.bytes.shrink_to_fit();
         }
     }
 
-    fn is_status_met(&self, head: &Parts) -> bool {
-        match self.lender.expectations.statuses() {
-            None => head.status.is_success(),
-            Some(statuses) => statuses.contains(head.status.as_u16()),
-        }
-    }
-
-    fn is_body_met(&self, head: &Parts) -> bool {
+    fn is_body_met(&self, head: &HeadFacts) -> bool {
         self.lender.expectations.as_slice().iter().all(|expect| match expect {
             Expect::Whole | Expect::Status(_) => true,
             Expect::Items(seed) => self.is_item(*seed),
-            Expect::Json => is_json_by_type(head) && self.kept().is_some_and(is_json),
+            Expect::Json => head.is_json && self.kept().is_some_and(is_json),
             Expect::Matching(pattern) => self.kept().is_some_and(|body| pattern.is_in(body)),
             Expect::Length(lengths) => lengths.contains(self.length),
         })
@@ -206,14 +241,6 @@ impl Examination<'_> {
         self.lender.spare.borrow_mut().push(item);
         is_same
     }
-}
-
-/// True if the content type is JSON's, or one of those built on it (RFC 6839, 3.1), whatever its parameters.
-fn is_json_by_type(head: &Parts) -> bool {
-    let Some(value) = head.headers.get(CONTENT_TYPE) else { return false };
-    let essence = value.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-    let ends_in_json = || essence.last_chunk().is_some_and(|end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json"));
-    essence.eq_ignore_ascii_case(b"application/json") || ends_in_json()
 }
 
 /// True if a body is one JSON value, in UTF-8 and without a byte order mark.

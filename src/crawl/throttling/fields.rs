@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use crawlmark_harness::sample::Quota;
-use hyper::HeaderMap;
 
 use super::quota::strictest;
 use super::structured::{FIELD, RateLimit};
 use super::value::{self, Now};
+use crate::crawl::header_fields::{HeaderFields, strip_prefix};
 
 /// Every field that can be read about limits, by family.
 #[derive(Debug, Default)]
@@ -45,24 +45,23 @@ enum Sender {
 }
 
 impl Fields {
-    pub(super) fn collect(headers: &HeaderMap, received: Duration) -> Self {
+    pub(super) fn collect(headers: HeaderFields<'_>, received: Duration) -> Self {
         let now = Now::new(headers, received);
         let mut fields = Self::default();
-        for (name, value) in headers {
-            let (name, value) = (name.as_str(), value.as_bytes());
-            if name == "retry-after" {
+        for (name, value) in headers.iter() {
+            if name.eq_ignore_ascii_case("retry-after") {
                 fields.retry_after = fields.retry_after.max(value::delay(value, now));
-            } else if name == "x-github-request-id" {
+            } else if name.eq_ignore_ascii_case("x-github-request-id") {
                 fields.sender = Sender::GitHub;
-            } else if let Some(rest) = name.strip_prefix("x-ratelimit-") {
+            } else if let Some(rest) = strip_prefix(name, "x-ratelimit-") {
                 fields.x.take_field(rest, value, now);
-            } else if let Some(rest) = name.strip_prefix("x-rate-limit-") {
+            } else if let Some(rest) = strip_prefix(name, "x-rate-limit-") {
                 fields.x_rate.take_field(rest, value, now);
-            } else if let Some(rest) = name.strip_prefix("ratelimit-") {
+            } else if let Some(rest) = strip_prefix(name, "ratelimit-") {
                 fields.draft_03.take_field(rest, value, now);
             }
         }
-        if headers.contains_key(FIELD) {
+        if headers.all(FIELD).next().is_some() {
             fields.rate_limit = RateLimit::read(headers);
         }
         fields
@@ -103,12 +102,13 @@ impl Told {
     /// Takes in what a field says, whose name ends in `rest`.
     fn take_field(&mut self, rest: &str, value: &[u8], now: Now<'_>) {
         let mut told = Self::default();
-        match rest {
-            "limit" => told.limit = value::count(value),
-            "remaining" => told.remaining = value::count(value),
-            "reset" => told.reset = value::reset(value, now),
-            "reset-after" => told.reset = value::span(value),
-            _ => {}
+        let is = |name: &str| rest.eq_ignore_ascii_case(name);
+        match () {
+            () if is("limit") => told.limit = value::count(value),
+            () if is("remaining") => told.remaining = value::count(value),
+            () if is("reset") => told.reset = value::reset(value, now),
+            () if is("reset-after") => told.reset = value::span(value),
+            () => {}
         }
         self.take(&told);
     }

@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
-use hyper::HeaderMap;
-use hyper::header::{DATE, HeaderName, HeaderValue};
+use http::HeaderMap;
+use http::header::{DATE, HeaderName, HeaderValue};
 
-use super::{Signals, Source, read, tells_of_quota};
+use super::{Signals, Source, tells_of_quota};
+use crate::crawl::header_fields::lent;
 
 /// The longest wait that may be believed: a leap year, beyond which no quota is counted.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
@@ -22,13 +23,13 @@ const POLICY: &str = "ratelimit-policy";
 
 /// An answer, and when it came.
 #[derive(Debug)]
-struct Answer {
+struct TimedAnswer {
     status: u16,
     received: Duration,
-    lines: Vec<Line>,
+    lines: Vec<HeaderLine>,
 }
 
-type Line = (HeaderName, HeaderValue);
+type HeaderLine = (HeaderName, HeaderValue);
 
 /// Checks all laws on any bytes, read as text in this form, where what cannot be read counts as a default and lines that
 /// are no header field are left out:
@@ -44,10 +45,13 @@ type Line = (HeaderName, HeaderValue);
 ///
 /// If one is broken.
 pub fn check(text: &[u8]) {
-    let answer = Answer::parse(text);
+    let answer = TimedAnswer::parse(text);
     let signals = answer.read();
     check_wait(&answer, &signals);
-    assert!(signals.quota.is_none() || tells_of_quota(&answer.headers()), "a quota is overlooked in {answer:?}");
+    assert!(
+        signals.quota.is_none() || lent(&map(&answer.lines), tells_of_quota),
+        "a quota is overlooked in {answer:?}"
+    );
     if answer.lines.iter().filter(|(name, _)| name == POLICY).count() < 2 {
         // Of two policies of one name the first counts.
         assert_eq!(answer.reversed().read(), signals, "the order of lines counts in {answer:?}");
@@ -58,7 +62,7 @@ pub fn check(text: &[u8]) {
     }
 }
 
-impl Answer {
+impl TimedAnswer {
     fn parse(text: &[u8]) -> Self {
         let mut lines = text.split(|&byte| byte == b'\n');
         let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
@@ -70,15 +74,11 @@ impl Answer {
         Self { status: status.unwrap_or(429), received, lines }
     }
 
-    fn headers(&self) -> HeaderMap {
-        map(&self.lines)
-    }
-
     fn read(&self) -> Signals {
         self.read_of(&self.lines)
     }
 
-    fn read_of<'a>(&self, lines: impl IntoIterator<Item = &'a Line>) -> Signals {
+    fn read_of<'a>(&self, lines: impl IntoIterator<Item = &'a HeaderLine>) -> Signals {
         read(self.status, &map(lines), self.received)
     }
 
@@ -88,7 +88,11 @@ impl Answer {
     }
 }
 
-fn map<'a>(lines: impl IntoIterator<Item = &'a Line>) -> HeaderMap {
+fn read(status: u16, headers: &HeaderMap, received: Duration) -> Signals {
+    lent(headers, |fields| super::read(status, fields, received))
+}
+
+fn map<'a>(lines: impl IntoIterator<Item = &'a HeaderLine>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in lines {
         headers.append(name, value.clone());
@@ -96,14 +100,14 @@ fn map<'a>(lines: impl IntoIterator<Item = &'a Line>) -> HeaderMap {
     headers
 }
 
-fn line(text: &[u8]) -> Option<Line> {
+fn line(text: &[u8]) -> Option<HeaderLine> {
     let at = text.iter().position(|&byte| byte == b':')?;
     let value = text[at + 1..].strip_prefix(b" ").unwrap_or(&text[at + 1..]);
     Some((HeaderName::from_bytes(&text[..at]).ok()?, HeaderValue::from_bytes(value).ok()?))
 }
 
 /// A wait is never nothing, nor longer than anybody may mean, and only a refusal asks for one.
-fn check_wait(answer: &Answer, signals: &Signals) {
+fn check_wait(answer: &TimedAnswer, signals: &Signals) {
     if let Some(wait) = signals.wait {
         assert!(!wait.promised.is_zero() && wait.promised <= LONGEST, "{wait:?} in {answer:?}");
     }
@@ -112,7 +116,7 @@ fn check_wait(answer: &Answer, signals: &Signals) {
 }
 
 /// Check that unreadable fields count as absent, alone and among others, before them and after.
-fn check_junk(answer: &Answer, at: usize, signals: &Signals) {
+fn check_junk(answer: &TimedAnswer, at: usize, signals: &Signals) {
     let (name, value) = &answer.lines[at];
     let nothing = answer.read_of([]);
     for value in malformed(name, value.as_bytes()) {
@@ -145,7 +149,7 @@ fn malformed(name: &HeaderName, value: &[u8]) -> Vec<HeaderValue> {
 }
 
 /// Another line never makes a client less patient, save where it says what is left, by whose clock, or what is counted.
-fn check_contradiction(answer: &Answer, at: usize, after: &Signals) {
+fn check_contradiction(answer: &TimedAnswer, at: usize, after: &Signals) {
     let line = &answer.lines[at];
     let again = answer.lines.iter().chain([line]);
     assert_eq!(answer.read_of(again), *after, "{line:?} changes what it says when it says it twice, in {answer:?}");

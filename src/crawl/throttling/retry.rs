@@ -1,9 +1,9 @@
-//! Rules for retries.
+//! Rules for retries over HTTP: decide by method, status and error whether another attempt is safe and may help.
 //!
-//! It must not count: how many attempts and how many retries in all is the caller's budget.
+//! It must not count: the harness decides if there is one, and when, by its retry budget and backoff (`harness/src/shard/retry.rs`).
 
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
-use hyper::Method;
+use http::Method;
 
 /// True if the target has given its last word on an item: asking again changes nothing.
 pub(super) const fn is_final(status: u16) -> bool {
@@ -19,6 +19,7 @@ pub fn may_retry(method: &Method, attempt: &Attempt) -> bool {
     let may_differ = match (attempt.outcome, attempt.status) {
         (_, Some(status)) if is_final(status) => false,
         (Outcome::Ok | Outcome::NotFound | Outcome::SoftBlocked | Outcome::Error(ErrorKind::WrongBody), _) => false,
+        (Outcome::Error(kind), _) if kind.is_lasting() => false,
         (Outcome::Throttled, _) => true,
         (Outcome::Rejected, status) => status.is_some_and(is_passing),
         // An answer that broke off: its status tells what would have come.

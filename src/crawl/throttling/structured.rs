@@ -7,16 +7,15 @@
 use std::time::Duration;
 
 use crawlmark_harness::sample::Quota;
-use hyper::HeaderMap;
-use hyper::header::HeaderName;
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
 
 use super::fields::Told;
 use super::quota::strictest;
 use super::value::is_plausible;
+use crate::crawl::header_fields::HeaderFields;
 
-pub(super) const FIELD: HeaderName = HeaderName::from_static("ratelimit");
-const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(super) const FIELD: &str = "ratelimit";
+const POLICY: &str = "ratelimit-policy";
 
 /// Policies beyond these are not looked at: nobody describes as many, and each member is held against all of them.
 const MAX_POLICIES: usize = 16;
@@ -50,16 +49,16 @@ enum Counts {
 
 impl RateLimit {
     /// Reads all lines of the field.
-    pub(super) fn read(headers: &HeaderMap) -> Self {
-        let lines = headers.get_all(POLICY).iter().filter_map(|line| Parser::new(line.as_bytes()).parse::<List>().ok());
+    pub(super) fn read(headers: HeaderFields<'_>) -> Self {
+        let lines = headers.all(POLICY).filter_map(|line| Parser::new(line).parse::<List>().ok());
         let policies: Vec<Policy> = lines.flatten().filter_map(policy).take(MAX_POLICIES).collect();
         let mut read = Self::default();
-        for line in headers.get_all(FIELD) {
-            if let Ok(members) = Parser::new(line.as_bytes()).parse::<List>() {
+        for line in headers.all(FIELD) {
+            if let Ok(members) = Parser::new(line).parse::<List>() {
                 for member in &members {
                     read.take(member, &policies);
                 }
-            } else if let Ok(members) = Parser::new(line.as_bytes()).parse::<Dictionary>() {
+            } else if let Ok(members) = Parser::new(line).parse::<Dictionary>() {
                 read.draft_07.take(&told(&members));
             }
         }
@@ -131,17 +130,11 @@ fn told(members: &Dictionary) -> Told {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
-
     use super::*;
 
-    fn read(lines: &[(HeaderName, &'static str)]) -> RateLimit {
-        let lines = lines.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
-        let mut headers = HeaderMap::new();
-        for (name, value) in lines {
-            headers.append(name, value);
-        }
-        RateLimit::read(&headers)
+    fn read(lines: &[(&str, &str)]) -> RateLimit {
+        let fields = lines.iter().map(|(name, value)| httparse::Header { name, value: value.as_bytes() });
+        RateLimit::read(HeaderFields::new(&fields.collect::<Vec<_>>()))
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as it is compared")]

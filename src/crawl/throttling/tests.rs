@@ -4,10 +4,12 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use crawlmark_mock_server::{Config, Limits, serve};
-use hyper::header::{HeaderName, HeaderValue};
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
 use proptest::prelude::*;
 
 use super::*;
+use crate::crawl::header_fields::lent;
 
 /// Wed, 09 Aug 2023 14:24:23 GMT.
 const RECEIVED: Duration = Duration::from_secs(1_691_591_063);
@@ -19,6 +21,10 @@ fn headers<'a>(lines: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> HeaderMa
         headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_bytes(value).unwrap());
     }
     headers
+}
+
+fn read(status: u16, headers: &HeaderMap, received: Duration) -> Signals {
+    lent(headers, |fields| super::read(status, fields, received))
 }
 
 fn of(status: u16, lines: &[(&str, &str)]) -> Signals {

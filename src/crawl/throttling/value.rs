@@ -1,11 +1,10 @@
 //! Numbers, spans and instants as header fields write them. `fields` calls it.
 //!
-//! It must not guess what a field means beyond the size of its number: what is not written by the book is not read.
+//! It must not guess what a field means beyond the size of its number: fields that break their standard are not read.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use hyper::HeaderMap;
-use hyper::header::DATE;
+use crate::crawl::header_fields::HeaderFields;
 
 /// The longest span that is believed. No quota is counted over more than a year; what says so is in the wrong unit, or
 /// overflowed, and is not read. `Retry-After` has one unit only, and is cut to this.
@@ -19,12 +18,12 @@ const EPOCH_MS_FROM: u64 = 1_000_000_000_000;
 /// The answer's time since 1970, worked out only when it is needed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now<'a> {
-    headers: &'a HeaderMap,
+    headers: HeaderFields<'a>,
     received: Duration,
 }
 
 impl<'a> Now<'a> {
-    pub(super) const fn new(headers: &'a HeaderMap, received: Duration) -> Self {
+    pub(super) const fn new(headers: HeaderFields<'a>, received: Duration) -> Self {
         Self { headers, received }
     }
 
@@ -33,12 +32,12 @@ impl<'a> Now<'a> {
     /// It is held against the answer's own date, and so by one clock. That date is rounded down, so the span is never
     /// too short; of several dates the earliest counts, for the same reason.
     fn until(self, instant: Duration) -> Duration {
-        let own = self.headers.get_all(DATE).iter().filter_map(|value| date(value.as_bytes())).min();
+        let own = self.headers.all("date").filter_map(date).min();
         instant.saturating_sub(own.unwrap_or(self.received))
     }
 }
 
-/// `Retry-After`: seconds, or a date. One that is too long to be believed is cut: whoever asks for a century wants no request
+/// `Retry-After`: seconds, or a date. One that is too long to be believed is cut: a target that asks for a century wants no request
 /// now.
 pub(super) fn delay(value: &[u8], now: Now<'_>) -> Option<Duration> {
     let too_long = |piece: &[u8]| is_digits(piece).then_some(LONGEST);
@@ -127,7 +126,7 @@ fn date(value: &[u8]) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
+    use httparse::Header;
     use proptest::prelude::*;
 
     use super::*;
@@ -160,8 +159,7 @@ mod tests {
 
     #[test]
     fn lists_come_to_the_patient_reading() {
-        let headers = HeaderMap::new();
-        let now = Now::new(&headers, Duration::ZERO);
+        let now = Now::new(HeaderFields::new(&[]), Duration::ZERO);
         assert_eq!(delay(b"5, 120", now), Some(Duration::from_mins(2)));
         assert_eq!(delay(b"5, soon", now), None);
         for long in [&b"31622401"[..], b"4000000000", b"99999999999999999999999", b"5, 99999999999999999999999"] {
@@ -176,30 +174,29 @@ mod tests {
 
     #[test]
     fn a_number_is_a_span_or_an_instant_by_its_size() {
-        let mut headers = HeaderMap::new();
         let received = Duration::from_secs(1_700_000_000);
-        let at = |value: &str, headers: &HeaderMap| reset(value.as_bytes(), Now::new(headers, received));
+        let at = |value: &str, dates: &[&str]| {
+            let dates: Vec<_> = dates.iter().map(|date| Header { name: "Date", value: date.as_bytes() }).collect();
+            reset(value.as_bytes(), Now::new(HeaderFields::new(&dates), received))
+        };
         let minute = Some(Duration::from_mins(1));
         for text in ["60", "60.0", "1700000060", "1700000060.0", "1700000060000", "Tue, 14 Nov 2023 22:14:20 GMT"] {
-            assert_eq!(at(text, &headers), minute, "{text}");
+            assert_eq!(at(text, &[]), minute, "{text}");
         }
-        assert_eq!(at("1699999999", &headers), Some(Duration::ZERO));
-        assert_eq!(at("999999999", &headers), None);
-        assert_eq!(at("99999999999", &headers), None);
+        assert_eq!(at("1699999999", &[]), Some(Duration::ZERO));
+        assert_eq!(at("999999999", &[]), None);
+        assert_eq!(at("99999999999", &[]), None);
         // The answer's own date counts, and of two the earlier one.
-        headers.append(DATE, HeaderValue::from_static("Tue, 14 Nov 2023 22:14:10 GMT"));
-        assert_eq!(at("1700000060", &headers), Some(Duration::from_secs(10)));
-        headers.append(DATE, HeaderValue::from_static("Tue, 14 Nov 2023 22:14:00 GMT"));
-        headers.append(DATE, HeaderValue::from_static("Tue, 14 Nov 2023 22:14:19 GMT"));
-        headers.append(DATE, HeaderValue::from_static("yesterday"));
-        assert_eq!(at("1700000060", &headers), Some(Duration::from_secs(20)));
+        let own = "Tue, 14 Nov 2023 22:14:10 GMT";
+        assert_eq!(at("1700000060", &[own]), Some(Duration::from_secs(10)));
+        let several = [own, "Tue, 14 Nov 2023 22:14:00 GMT", "Tue, 14 Nov 2023 22:14:19 GMT", "yesterday"];
+        assert_eq!(at("1700000060", &several), Some(Duration::from_secs(20)));
     }
 
     proptest! {
         #[test]
         fn no_bytes_are_too_strange(value: Vec<u8>, received: u64) {
-            let headers = HeaderMap::new();
-            let now = Now::new(&headers, Duration::from_secs(received));
+            let now = Now::new(HeaderFields::new(&[]), Duration::from_secs(received));
             for span in [delay(&value, now), reset(&value, now), span(&value)].into_iter().flatten() {
                 prop_assert!(span <= LONGEST);
             }

@@ -86,8 +86,8 @@ fn r1_counts_the_slow_items_and_knows_the_percentiles() {
     let none: [&str; 0] = [];
     assert_eq!(missed(Row::R1, &of_modes((3_920, 20_300), (80, 500_300))), none);
     // One answer that was slow and should not have been, and one that should and was not.
-    assert_eq!(missed(Row::R1, &of_modes((3_919, 20_300), (81, 500_300))), ["slow answers"]);
-    assert_eq!(missed(Row::R1, &of_modes((3_921, 20_300), (79, 500_300))), ["slow answers"]);
+    assert_eq!(missed(Row::R1, &of_modes((3_919, 20_300), (81, 500_300))), ["slow responses"]);
+    assert_eq!(missed(Row::R1, &of_modes((3_921, 20_300), (79, 500_300))), ["slow responses"]);
     // Times that are too short cannot be, and too long ones are noise or a fault.
     assert_eq!(missed(Row::R1, &of_modes((3_920, 19_900), (80, 500_300))), ["service p50", "service p97"]);
     assert_eq!(missed(Row::R1, &of_modes((3_920, 25_200), (80, 500_300))), ["service p50"]);
@@ -108,7 +108,7 @@ fn r2_wants_no_answer_before_its_hold_is_over() {
     assert_eq!(missed(Row::R2, &of(NORMAL, impossible)), ["shorter than held"]);
     let mute = Took { held_us: None, ..NORMAL };
     let one_mute = Evidence::Modes { run: seen(times(1_999, NORMAL).chain(times(1, mute))), slow: 0 };
-    assert_eq!(missed(Row::R2, &one_mute), ["answers that tell"]);
+    assert_eq!(missed(Row::R2, &one_mute), ["responses with a hold"]);
 }
 
 const FULL: Scene = Form::Full.scene();
@@ -202,7 +202,7 @@ fn r7_wants_the_stop_to_be_seen_and_to_be_the_clients() {
     assert_eq!(missed(Row::R7, &of(0, Verdict::Valid, half)), ["sched_lag max", "verdict"]);
     assert_eq!(missed(Row::R7, &of(448, Verdict::ClientLimited, half)), ["sched_lag max"]);
     assert_eq!(missed(Row::R7, &of(702, Verdict::ClientLimited, half)), ["sched_lag max"]);
-    // Whoever stopped it may have been late to let it go on.
+    // The process that stopped it may have been late to let it go on.
     assert_eq!(missed(Row::R7, &of(790, Verdict::ClientLimited, Some(FREEZE + Duration::from_millis(300)))), none);
     for evidence in [of(498, Verdict::Disturbed, half), of(0, Verdict::Valid, None)] {
         assert!(!judge(Row::R7, &evidence).unwrap().counts());
@@ -261,7 +261,7 @@ fn what_no_noise_can_do_is_told_from_what_it_can() {
 }
 
 #[test]
-fn books_that_do_not_add_up_are_no_noise() {
+fn counts_that_do_not_add_up_are_no_noise() {
     let run = ObservedRun {
         verdict: Verdict::Incomplete,
         reasons: vec!["requests: 9 here, 8 there".to_owned()],
@@ -269,7 +269,7 @@ fn books_that_do_not_add_up_are_no_noise() {
     };
     let evidence = of_stall(run, closed_of(1_000, 4));
     for row in [Row::R3, Row::R4, Row::R5] {
-        assert_eq!(missed(row, &evidence), ["the books"]);
+        assert_eq!(missed(row, &evidence), ["counts"]);
     }
 }
 
@@ -277,10 +277,10 @@ fn books_that_do_not_add_up_are_no_noise() {
 fn too_few_answers_prove_nothing() {
     let few = Evidence::Stall { scene: FULL, open: open_of(1_000), closed: Some(seen(times(900, NORMAL))) };
     let attempt = judge(Row::R4, &few).unwrap();
-    assert!(!attempt.counts() && attempt.disturbed_by[0].contains("too few answers"), "{:?}", attempt.disturbed_by);
+    assert!(!attempt.counts() && attempt.disturbed_by[0].contains("too few responses"), "{:?}", attempt.disturbed_by);
     // What was seen of the others counts.
     let early = Evidence::Modes { run: seen(times(900, Took { service_us: 10_000, ..NORMAL })), slow: 80 };
-    assert_eq!(missed(Row::R1, &early), ["slow answers", "service p50", "service p97", "service p99"]);
+    assert_eq!(missed(Row::R1, &early), ["slow responses", "service p50", "service p97", "service p99"]);
 }
 
 #[test]

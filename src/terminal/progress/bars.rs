@@ -9,6 +9,7 @@ use super::canvas::Canvas;
 use super::fold::Fold;
 use super::frame::frame;
 use super::gauge::Gauge;
+use super::panels::RunSeconds;
 use super::sparkline::Glyphs;
 use crate::terminal::shown;
 
@@ -37,13 +38,13 @@ impl Bars {
     }
 
     /// Draws how the run stands, unless it has only just done so.
-    pub(super) fn show(&mut self, live: &Live) {
+    pub(super) fn show(&mut self, live: &Live, seconds: RunSeconds<'_>) {
         let now = live.elapsed;
         let is_due = now >= self.next;
         self.next = if is_due { now + EVERY } else { self.next };
         if is_due || live.is_over() {
             let size = self.canvas.size();
-            let lines: Vec<_> = frame(&self.gauge.read(live), &mut self.fold, size, self.glyphs)
+            let lines: Vec<_> = frame(&self.gauge.read(live), seconds, &mut self.fold, (size, self.glyphs))
                 .into_iter()
                 .map(|line| line.in_characters(|text| shown(text, self.glyphs)))
                 .collect();

@@ -14,14 +14,16 @@ use super::text::{Line, Tone};
 #[derive(Debug)]
 pub(super) struct Canvas {
     terminal: Term,
-    /// The widths of the lines that were drawn last.
-    drawn: Vec<usize>,
+    /// Number of lines that were drawn last.
+    drawn: usize,
+    /// Size of the terminal then.
+    size: Size,
 }
 
 impl Canvas {
     /// On standard error.
     pub(super) fn new() -> Self {
-        Self { terminal: Term::buffered_stderr(), drawn: Vec::new() }
+        Self { terminal: Term::buffered_stderr(), drawn: 0, size: Size { rows: 0, columns: 0 } }
     }
 
     /// The terminal's size now.
@@ -33,22 +35,22 @@ impl Canvas {
     /// Draws `lines`, which fit a terminal of that size, over those drawn before.
     pub(super) fn draw(&mut self, lines: &[Line], size: Size) -> io::Result<()> {
         // One write: a terminal must not show half of it.
-        self.terminal.move_cursor_up(rows_up(&self.drawn, size))?;
+        self.terminal.move_cursor_up(rows_up(self.drawn, (self.size, size)))?;
         for line in lines {
             self.terminal.clear_line()?;
             self.terminal.write_line(&painted(line))?;
         }
         self.terminal.clear_to_end_of_screen()?;
-        self.drawn = lines.iter().map(Line::width).collect();
+        (self.drawn, self.size) = (lines.len(), size);
         self.terminal.flush()
     }
 }
 
-/// Return the number of rows from the cursor up to the first of the drawn lines. A terminal that has become narrower has
-/// wrapped them; rows that have scrolled off its top cannot be reached.
-fn rows_up(drawn: &[usize], size: Size) -> usize {
-    let rows: usize = drawn.iter().map(|width| width.div_ceil(size.columns.max(1)).max(1)).sum();
-    rows.min(size.rows.saturating_sub(1))
+/// Return the number of rows from the cursor up to the first of the drawn lines. A terminal whose size has changed has wrapped
+/// them, scrolled some of them off its top, or back onto it, each in its own way: all that it shows is drawn over.
+fn rows_up(drawn: usize, (before, size): (Size, Size)) -> usize {
+    let most = size.rows.saturating_sub(1);
+    if drawn > 0 && before != size { most } else { drawn.min(most) }
 }
 
 /// With colours where the terminal has them and nobody set `NO_COLOR`.
@@ -71,13 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_narrower_terminal_broke_is_drawn_over_as_far_as_it_can_be_reached() {
-        let up = |drawn: &[usize], columns, rows| rows_up(drawn, Size { rows, columns });
-        assert_eq!(up(&[], 80, 24), 0);
-        assert_eq!(up(&[79, 0, 40], 80, 24), 3);
-        assert_eq!(up(&[79, 0, 40], 40, 24), 4);
-        assert_eq!(up(&[79, 0, 40], 39, 24), 6);
-        assert_eq!(up(&[79, 0, 40], 39, 4), 3);
-        assert_eq!(up(&[79], 0, 0), 0);
+    fn a_terminal_whose_size_has_changed_is_drawn_over_as_a_whole() {
+        let size = |columns, rows| Size { rows, columns };
+        let up = |drawn, before| rows_up(drawn, (before, size(80, 24)));
+        assert_eq!(up(0, size(0, 0)), 0, "nothing was drawn yet: what is above is not ours");
+        assert_eq!(up(3, size(80, 24)), 3);
+        assert_eq!([size(81, 24), size(79, 24), size(80, 12), size(80, 40)].map(|before| up(3, before)), [23; 4]);
+        assert_eq!(rows_up(3, (size(80, 2), size(80, 2))), 1);
+        assert_eq!(rows_up(3, (size(80, 24), size(0, 0))), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! The lines below the total: the course of the rate, the times, the answers, what the run is held back by.
+//! The lines below the total: the course of the rate, the times, the answers, what the run is limited by.
 
 use std::time::Duration;
 
@@ -6,12 +6,14 @@ use crawlmark_harness::stats::{ItemCounts, RequestCounts, Series};
 use crawlmark_harness::supervisor::{LivePause, Recent, Stopping};
 use crawlmark_harness::units::{percent, rounded_percent};
 use crawlmark_harness::wire::BindingTimes;
+use crawlmark_results::run::report::failures;
+use crawlmark_results::run::words::errors;
 use crawlmark_results::show::text::{decimal, grouped, grouped_f64};
 
 use super::gauge::Now;
 use super::sparkline::{Glyphs, sparkline};
 use super::text::{Line, NAME, Part, Tone, row_of};
-use super::words::{nanos, per_second, percentile, to_go};
+use super::words::{failure_words, nanos, pause_words, per_second, percentile, stop_words, to_go};
 
 /// Send delay of an open loop below which it counts as on time.
 const ON_TIME: Duration = Duration::from_millis(10);
@@ -30,18 +32,29 @@ pub(super) enum Detail {
     Rate,
     Times,
     Answers,
+    Statuses,
+    Failures,
     Limits,
     Waiting,
 }
 
 impl Detail {
     /// Details by priority, for when there is little room.
-    pub(super) const BY_RANK: [Self; 7] =
-        [Self::Stopping, Self::Paused, Self::Times, Self::Answers, Self::Rate, Self::Waiting, Self::Limits];
+    pub(super) const BY_RANK: [Self; 9] = [
+        Self::Stopping,
+        Self::Paused,
+        Self::Times,
+        Self::Answers,
+        Self::Failures,
+        Self::Rate,
+        Self::Waiting,
+        Self::Limits,
+        Self::Statuses,
+    ];
 
     /// The line; none when there is nothing to say.
     pub(super) fn line(self, now: &Now<'_>, columns: usize, glyphs: Glyphs) -> Option<Line> {
-        if now.live.is_over() && !matches!(self, Self::Rate | Self::Answers) {
+        if now.live.is_over() && !matches!(self, Self::Rate | Self::Answers | Self::Statuses | Self::Failures) {
             return None;
         }
         match self {
@@ -50,32 +63,16 @@ impl Detail {
             Self::Rate => Some(rate(now, columns, glyphs)),
             Self::Times => Some(times(now, columns)),
             Self::Answers => Some(answers(now, columns)),
+            Self::Statuses => statuses(now, columns),
+            Self::Failures => failed_by(now, columns),
             Self::Limits => limits(now, columns),
             Self::Waiting => now.arrivals.gaps().map(|_| waiting(now, columns)),
         }
     }
 }
 
-/// Describe the effect of another Ctrl-C on a stop that waits for these open requests.
-pub(super) fn stop_words(stopping: Stopping, open: u32) -> String {
-    let again = if stopping == Stopping::ByObserver { "" } else { " again" };
-    match (stopping, open) {
-        (Stopping::AtOnce, _) => {
-            "press Ctrl-C again to kill the shards, which loses what they have not reported".to_owned()
-        }
-        (_, 1) => format!("press Ctrl-C{again} to not wait for 1 open request"),
-        _ => format!("press Ctrl-C{again} to not wait for {} open requests", grouped(open.into())),
-    }
-}
-
 fn stop(now: &Now<'_>, stopping: Stopping, columns: usize) -> Line {
     row_of("stopping", vec![Part::new(0, stop_words(stopping, now.in_flight()))], columns)
-}
-
-/// Describe a pause: the time left, or the number of paused hosts.
-pub(super) fn pause_words(pause: LivePause) -> String {
-    let left = to_go(pause.left);
-    if pause.hosts >= pause.of { format!("{left} to go") } else { format!("{} of {} hosts", pause.hosts, pause.of) }
 }
 
 fn paused(pause: LivePause, columns: usize) -> Line {
@@ -89,7 +86,7 @@ fn paused(pause: LivePause, columns: usize) -> Line {
 fn rate(now: &Now<'_>, columns: usize, glyphs: Glyphs) -> Line {
     let course = now.course;
     let room = columns.saturating_sub(NAME);
-    let scale = |top: f64, seconds: usize| format!("  peak {} in {seconds} s", per_second(top));
+    let scale = |top: f64, seconds: usize| format!("  peak {} (last {seconds} s)", per_second(top));
     // As long as it can get: the line must not change its length with the rate.
     let beside = scale(9_999_999.0, 60).len();
     let shown = if room >= LEAST_WITH_SCALE + beside { room - beside } else { room };
@@ -118,6 +115,9 @@ fn first_second(now: &Now<'_>) -> String {
 
 fn times(now: &Now<'_>, columns: usize) -> Line {
     let of = if now.arrivals.gaps().is_some() { Series::ResponseOk } else { Series::ServiceOk };
+    if !now.has_recent_times() {
+        return row_of(of.name(), vec![Part::new(0, "no request ended in the last second")], columns);
+    }
     let Some(Recent { of, p50, p90, p99, max_ns }) = now.live.recent else {
         return row_of(of.name(), vec![Part::new(0, format!("nothing {}", told(now)))], columns);
     };
@@ -138,7 +138,7 @@ fn told(now: &Now<'_>) -> String {
         return format!("in second {}, with requests that have not ended", second + 1);
     }
     match now.live.elapsed.as_secs().saturating_sub(second + 1) {
-        0..=2 => "in the last second".to_owned(),
+        0..=1 => "in the last second".to_owned(),
         _ => format!("in second {}, the last that is whole", second + 1),
     }
 }
@@ -162,6 +162,31 @@ fn answers(now: &Now<'_>, columns: usize) -> Line {
     let wait = if again > 0 { format!(", {} to come", grouped(again)) } else { String::new() };
     parts.push(Part::new(5, format!("retries {}{wait}", grouped(counters.requests.retries))));
     row_of("answers", parts, columns)
+}
+
+/// Answers by status; without room for all, the rarest are left out.
+fn statuses(now: &Now<'_>, columns: usize) -> Option<Line> {
+    let RequestCounts { attempts_by_status: counts, rejected_by_status: rejected, .. } = &now.counters.requests;
+    let rank = |count: u64| counts.values().filter(|other| **other > count).count();
+    let parts = counts.iter().map(|(status, count)| Part {
+        rank: u8::try_from(rank(*count)).unwrap_or(u8::MAX),
+        ..counted(
+            0,
+            &status.to_string(),
+            *count,
+            if rejected.contains_key(status) { Tone::Failure } else { Tone::Plain },
+        )
+    });
+    (!counts.is_empty()).then(|| row_of("statuses", parts.collect(), columns))
+}
+
+/// Failed requests by cause, the commonest first, and what is known of that one.
+fn failed_by(now: &Now<'_>, columns: usize) -> Option<Line> {
+    let causes = errors(&now.counters);
+    let parts = (0..u8::MAX).zip(&causes).map(|(rank, (cause, count))| counted(rank, cause, *count, Tone::Failure));
+    let commonest = failures(&now.counters.requests).first().map(|(cause, _)| *cause);
+    let details = commonest.and_then(|cause| failure_words(now.live, cause)).map(|known| Part::new(u8::MAX, known));
+    (!causes.is_empty()).then(|| row_of("failures", parts.chain(details).collect(), columns))
 }
 
 fn throttled(now: &Now<'_>) -> Vec<Part> {
@@ -226,11 +251,12 @@ fn waiting(now: &Now<'_>, columns: usize) -> Line {
 mod tests {
     use crawlmark_harness::adaptive::ControllerState;
     use crawlmark_harness::plan::RunPlan;
+    use crawlmark_harness::sample::ErrorKind;
     use crawlmark_harness::stats::Percentile;
     use crawlmark_harness::supervisor::{Live, LiveState};
 
     use super::super::gauge::Gauge;
-    use super::super::samples::{live, open, plan, shard};
+    use super::super::samples::{failed, live, open, plan, shard};
     use super::super::text::tests::plain;
     use super::*;
 
@@ -249,7 +275,7 @@ mod tests {
     #[test]
     fn a_closed_loop_has_service_times_and_waits_for_connections() {
         let expected = [
-            "rate     @  peak 500/s in 1 s",
+            "rate     @  peak 500/s (last 1 s)",
             "service  p50 1.00 ms  p90 2.00 ms  p99 4.00 ms  max 8.00 ms  in the last second",
             "answers  throttled 0  errors 0  failed 0  retries 0",
             "limit    connections 100 %",
@@ -306,6 +332,20 @@ mod tests {
         (counters.requests.attempts, counters.items.aborted) = (counters.items.ok + 7, 7);
         let shown = lines(&plan(1), &cut, 99);
         assert!(shown[2].contains("errors 7"), "{}", shown[2]);
+    }
+
+    #[test]
+    fn statuses_and_failures_are_counted_and_the_rarest_left_out_first() {
+        let mut mixed = live(1_000, vec![shard(1_000, 500)]);
+        let requests = &mut mixed.shards[0].counters.requests;
+        requests.attempts_by_status = [(200, 500), (429, 9), (500, 58)].into();
+        requests.rejected_by_status = [(500, 58)].into();
+        requests.errors_by_kind = [(ErrorKind::Io, 1_234)].into();
+        mixed.shards[0].failures = failed(ErrorKind::Io, "a rule is broken");
+        let shown = |columns| lines(&plan(1), &mixed, columns)[3..5].join(", ");
+        assert!(shown(99).ends_with("500 58, failures io 1,234  status 500 58  a rule is broken"), "{}", shown(99));
+        assert_eq!(shown(40), "statuses 200 500  429 9  500 58, failures io 1,234  status 500 58");
+        assert_eq!(shown(29), "statuses 200 500  500 58, failures io 1,234");
     }
 
     #[test]

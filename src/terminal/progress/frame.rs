@@ -3,6 +3,7 @@
 use super::details::Detail;
 use super::fold::{self, Fold, MOST_ROWS};
 use super::gauge::Now;
+use super::panels::{self, RunSeconds};
 use super::sparkline::Glyphs;
 use super::table::{self, Layout};
 use super::text::Line;
@@ -11,7 +12,13 @@ use super::text::Line;
 const FIRST_SHARDS: usize = 4;
 
 /// Number of the details that come after the first shards.
-const LAST_DETAILS: usize = 2;
+const LAST_DETAILS: usize = 3;
+
+/// Rows from which a terminal shows charts.
+const HIGH: usize = 40;
+
+/// The most rows of shards above charts.
+const SHARDS_ABOVE_CHARTS: usize = 8;
 
 /// The size of a terminal, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +29,20 @@ pub(super) struct Size {
 
 /// The picture: fewer lines than the terminal has, for the cursor stands below them, and shorter ones, for a character in
 /// the last column leaves the cursor where terminals do not agree.
-pub(super) fn frame(now: &Now<'_>, fold: &mut Fold, size: Size, glyphs: Glyphs) -> Vec<Line> {
+pub(super) fn frame(
+    now: &Now<'_>,
+    seconds: RunSeconds<'_>,
+    fold: &mut Fold,
+    (size, glyphs): (Size, Glyphs),
+) -> Vec<Line> {
     let columns = size.columns.saturating_sub(1);
+    let has_charts = size.rows >= HIGH && !now.live.is_over();
     let layout = Layout::of(columns);
     let count = now.live.shards.len();
     let said = |detail: &Detail| Some((*detail, detail.line(now, columns, glyphs)?));
-    let mut details: Vec<(Detail, Line)> = Detail::BY_RANK.iter().filter_map(said).collect();
+    // A chart shows the course of the rate better.
+    let shown = Detail::BY_RANK.iter().filter(|detail| !has_charts || **detail != Detail::Rate);
+    let mut details: Vec<(Detail, Line)> = shown.filter_map(said).collect();
     // The total has the first line.
     let room = size.rows.saturating_sub(2);
     let first = details
@@ -40,6 +55,7 @@ pub(super) fn frame(now: &Now<'_>, fold: &mut Fold, size: Size, glyphs: Glyphs) 
     details.truncate(if room >= first + table { (room - table).max(first) } else { first.min(room) });
     details.sort_by_key(|(detail, _)| *detail);
     let left = room.saturating_sub(details.len() + usize::from(has_header)).min(MOST_ROWS);
+    let left = if has_charts { left.min(SHARDS_ABOVE_CHARTS) } else { left };
     // One row cannot say more than the total.
     let rows = if left < 2 && count > left { 0 } else { left };
 
@@ -56,6 +72,10 @@ pub(super) fn frame(now: &Now<'_>, fold: &mut Fold, size: Size, glyphs: Glyphs) 
     }
     lines.push(table::total(now, &layout));
     lines.extend(details.into_iter().map(|(_, line)| line));
+    if has_charts {
+        let free = (size.rows - 1).saturating_sub(lines.len());
+        lines.extend(panels::panels(now, seconds, (free, columns), glyphs));
+    }
     // A terminal of one line or two has no room for anything.
     lines.truncate(size.rows.saturating_sub(1));
     lines
@@ -63,6 +83,7 @@ pub(super) fn frame(now: &Now<'_>, fold: &mut Fold, size: Size, glyphs: Glyphs) 
 
 #[cfg(test)]
 mod tests {
+    use crawlmark_harness::sample::ErrorKind;
     use proptest::prelude::*;
 
     use super::super::gauge::Gauge;
@@ -74,8 +95,50 @@ mod tests {
         let live = live(3_000, (0..shards).map(|_| shard(3_000, 1_000)).collect());
         let mut gauge = Gauge::new(&open(shards));
         drop(gauge.read(&super::super::samples::live(0, (0..shards).map(|_| shard(0, 0)).collect())));
-        let lines = frame(&gauge.read(&live), &mut Fold::default(), Size { rows, columns: 80 }, Glyphs::Ascii);
+        let size = Size { rows, columns: 80 };
+        let lines = frame(&gauge.read(&live), RunSeconds::default(), &mut Fold::default(), (size, Glyphs::Ascii));
         lines.iter().map(|line| plain(line).split(' ').next().unwrap().to_owned()).collect()
+    }
+
+    /// The screen of a run 30 s after its start, of which all requests fail from `fails_at` on.
+    fn screen(fails_at: u64, (rows, columns): (usize, usize)) -> String {
+        let shards = |ms: u64, failed: u64| -> Vec<_> {
+            let shard = |_| {
+                let mut shard = shard(ms, ms / 2);
+                let counters = &mut shard.counters;
+                counters.items.ok -= failed;
+                counters.items.failed = failed;
+                counters.requests.errors_by_kind = [(ErrorKind::Reset, failed / 4)].into();
+                counters.requests.rejected_by_status = [(500, failed - failed / 4)].into();
+                counters.requests.attempts_by_status = [(200, counters.items.ok), (500, failed - failed / 4)].into();
+                counters.requests.attempts_by_status.retain(|_, count| *count > 0);
+                shard
+            };
+            (0..2).map(shard).collect()
+        };
+        let mut gauge = Gauge::new(&plan(2));
+        let seconds = super::super::samples::rows(30, fails_at);
+        for s in 0..30 {
+            drop(gauge.read(&live(s * 1_000, shards(s * 1_000, s.saturating_sub(fails_at) * 400))));
+        }
+        let mut last = live(30_000, shards(30_000, (30 - fails_at) * 400));
+        last.recent = last.recent.filter(|_| fails_at == 30);
+        let seconds = RunSeconds { complete: &seconds, open: &[] };
+        let (size, glyphs) = (Size { rows, columns }, Glyphs::Blocks);
+        let lines = frame(&gauge.read(&last), seconds, &mut Fold::default(), (size, glyphs));
+        lines.iter().map(|line| plain(line).trim_end().to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn screens_of_three_sizes_show_a_healthy_run_and_a_failing_one() {
+        for (name, fails_at) in [("healthy", 30), ("failing", 18)] {
+            for (columns, rows) in [(80, 24), (120, 45), (40, 20)] {
+                insta::with_settings!(
+                    { snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true },
+                    { insta::assert_snapshot!(format!("{name}-{columns}x{rows}"), screen(fails_at, (rows, columns))) }
+                );
+            }
+        }
     }
 
     #[test]
@@ -93,10 +156,12 @@ mod tests {
 
     #[test]
     fn shards_that_have_no_room_are_folded() {
-        let folded = names(64, 50);
+        let folded = names(64, 39);
         assert_eq!(folded.iter().filter(|name| name.parse::<u32>().is_ok()).count(), MOST_ROWS - 1);
         assert_eq!(folded[MOST_ROWS], "and");
-        assert_eq!(names(16, 50).iter().filter(|name| name.parse::<u32>().is_ok()).count(), 16);
+        assert_eq!(names(16, 39).iter().filter(|name| name.parse::<u32>().is_ok()).count(), 16);
+        let above_charts = names(64, 50);
+        assert_eq!(above_charts.iter().filter(|name| name.parse::<u32>().is_ok()).count(), SHARDS_ABOVE_CHARTS - 1);
         assert_eq!(names(64, 12)[..6], ["shard", "0", "1", "2", "and", "total"]);
     }
 
@@ -108,9 +173,10 @@ mod tests {
             let shards = u32::try_from(then.shards.len()).unwrap();
             let mut gauge = Gauge::new(&if is_open { open(shards) } else { plan(shards) });
             let mut fold = Fold::default();
+            let complete = super::super::samples::rows(then.elapsed.as_secs(), 20);
             for live in [&before, &then] {
                 for glyphs in [Glyphs::Blocks, Glyphs::Ascii] {
-                    let lines = frame(&gauge.read(live), &mut fold, Size { rows, columns }, glyphs);
+                    let lines = frame(&gauge.read(live), RunSeconds { complete: &complete, open: &[] }, &mut fold, (Size { rows, columns }, glyphs));
                     prop_assert!(lines.len() <= rows.saturating_sub(1), "{} lines", lines.len());
                     for line in &lines {
                         prop_assert!(line.width() <= columns.saturating_sub(1), "{}", plain(line));

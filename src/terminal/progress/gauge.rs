@@ -10,6 +10,8 @@ use crawlmark_harness::supervisor::{Live, LiveShard, LiveState};
 use crawlmark_harness::units::RateShape;
 use crawlmark_harness::wire::BindingTimes;
 
+use super::words::to_go;
+
 /// Period of current figures, at least: long enough to read, short enough to be current. A shard reports its progress four
 /// times in it.
 const NOW: Duration = Duration::from_secs(1);
@@ -165,6 +167,17 @@ impl Now<'_> {
         let by_items = Duration::try_from_secs_f64(left / rate).ok();
         let by_time = self.limit.map(|limit| limit.saturating_sub(self.live.elapsed));
         [by_items, by_time].into_iter().flatten().min()
+    }
+
+    /// Time left in words: `42s to go`, or `finishing` while the last requests end. None when nothing gets done.
+    pub(super) fn remaining_words(&self) -> Option<String> {
+        let left = self.remaining()?;
+        Some(if left.is_zero() { "finishing".to_owned() } else { format!("{} to go", to_go(left)) })
+    }
+
+    /// True if the last second has times, of requests that ended in it or are known to have taken longer.
+    pub(super) fn has_recent_times(&self) -> bool {
+        self.live.is_over() || self.live.is_open || self.lately.attempts > 0
     }
 
     /// For how long a shard has said nothing; none when that is what one expects.

@@ -7,12 +7,12 @@ use std::time::Duration;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{Live, Stopping};
 use crawlmark_harness::units::percent;
+use crawlmark_results::run::words::errors;
 use crawlmark_results::show::text::grouped;
 
 use super::super::say;
-use super::details::{pause_words, stop_words};
 use super::gauge::{Gauge, Now};
-use super::words::{per_second, percentile, to_go};
+use super::words::{pause_words, per_second, percentile, stop_words};
 
 /// For so long there is a line every second.
 const OFTEN_S: u64 = 60;
@@ -60,28 +60,32 @@ fn line(now: &Now<'_>) -> String {
     let [p50, p99] = now
         .live
         .recent
+        .filter(|_| now.has_recent_times())
         .map_or_else(|| ["-".to_owned(), "-".to_owned()], |recent| [recent.p50, recent.p99].map(percentile));
     let mut text = format!(
-        "{:>4} s {:>5.1} %  {}  {:>8}{:>6} in flight  p50 {p50:>7} p99 {p99:>7}  throttled {}",
+        "{:>4} s {:>5.1} % {:>11}{:>10} {:>5} in flight  p50 {p50:>9} p99 {p99:>9}  errors {:<7} throttled {}",
         now.live.elapsed.as_secs(),
         now.done(items, now.planned) * 100.0,
         grouped(items),
         per_second(now.rate()),
         now.in_flight(),
+        grouped(counters.errors()),
         grouped(counters.requests.throttled),
     );
     if counters.requests.throttled > 0 {
         let _ = write!(text, " ({} now)", percent(now.throttled_lately().unwrap_or_default()));
     }
-    let counts =
-        [("errors", counters.errors()), ("failed", counters.items.failed), ("abandoned", counters.items.gave_up)];
+    let counts = [("failed", counters.items.failed), ("abandoned", counters.items.gave_up)];
     for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         let _ = write!(text, "  {name} {}", grouped(count));
     }
     if let Some(pause) = now.live.pause {
         let _ = write!(text, "  paused, {}", pause_words(pause));
     }
-    let _ = write!(text, "  eta {}", now.remaining().map_or_else(|| "-".to_owned(), to_go));
+    if let Some((cause, _)) = errors(counters).first() {
+        let _ = write!(text, "  mostly {cause}");
+    }
+    let _ = write!(text, "  {}", now.remaining_words().unwrap_or_else(|| "- to go".to_owned()));
     text + if now.live.stopping.is_some() { "  stopping\n" } else { "\n" }
 }
 
@@ -108,20 +112,20 @@ mod tests {
         let mut then = live(2_000, vec![shard(2_000, 1_250)]);
         assert_eq!(
             line(&gauge.read(&then)),
-            "   2 s   3.3 %  1,250     750/s     8 in flight  p50 1.00 ms p99 4.00 ms  throttled 0  eta 58s\n"
+            "   2 s   3.3 %       1,250     750/s     8 in flight  p50   1.00 ms p99   4.00 ms  errors 0       throttled 0  58s to go\n"
         );
         let mut rejected = live(3_000, vec![shard(3_000, 1_250)]);
         rejected.shards[0].counters.requests.rejected_by_status = [(500, 58)].into();
         rejected.shards[0].counters.items.failed = 58;
         rejected.shards[0].counters.requests.attempts += 58;
         let shown = line(&Gauge::new(&plan(1)).read(&rejected));
-        assert!(shown.contains("errors 58  failed 58"), "{shown}");
+        assert!(shown.contains("errors 58      throttled 0  failed 58  mostly status 500"), "{shown}");
         then.shards[0].counters.requests.throttled = 75;
         then.shards[0].counters.items.gave_up = 4;
         then.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(4) });
         then.stopping = Some(Stopping::BySignal);
         let line = line(&gauge.read(&then));
-        let end = "throttled 75 (10.0 % now)  abandoned 4  paused, 4s to go  eta 58s  stopping\n";
+        let end = "throttled 75 (10.0 % now)  abandoned 4  paused, 4s to go  58s to go  stopping\n";
         assert!(line.ends_with(end), "{line}");
     }
 }

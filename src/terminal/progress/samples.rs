@@ -6,11 +6,12 @@ use std::time::Duration;
 use crawlmark_harness::adaptive::ControllerState;
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ThrottlingPolicy};
-use crawlmark_harness::sample::ErrorKind;
-use crawlmark_harness::stats::{Counters, Percentile, Series};
+use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome};
+use crawlmark_harness::stats::{Counters, Failures, Percentile, SecondCounts, Series};
 use crawlmark_harness::supervisor::{Live, LivePause, LiveShard, LiveState, Recent, Stopping};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::BindingTimes;
+use crawlmark_results::run::report::{IntervalRow, Spread};
 use proptest::prelude::*;
 
 /// A closed loop over so many shards.
@@ -52,6 +53,7 @@ pub(super) fn shard(ms: u64, items: u64) -> LiveShard {
         planned: 100_000,
         at: Nanos(ms * 1_000_000),
         counters: counters(items, items),
+        failures: Failures::default(),
         in_flight: 8,
         waiting_again: 0,
         behind: Duration::ZERO,
@@ -62,10 +64,47 @@ pub(super) fn shard(ms: u64, items: u64) -> LiveShard {
     }
 }
 
+/// One failed attempt of this kind with these details.
+pub(super) fn failed(kind: ErrorKind, details: &str) -> Failures {
+    let mut failures = Failures::default();
+    let attempt = Attempt {
+        sent: None,
+        first_byte: None,
+        done: Nanos(1),
+        bytes_sent: 0,
+        bytes_received: 0,
+        status: None,
+        outcome: Outcome::Error(kind),
+        advice: Advice::default(),
+    };
+    failures.record(&attempt, Some((kind, details.to_owned())), || None);
+    failures
+}
+
 fn counters(ok: u64, attempts: u64) -> Counters {
     let mut counters = Counters::default();
     (counters.items.ok, counters.requests.attempts) = (ok, attempts);
     counters
+}
+
+/// The first `seconds` of 1,200 requests each with times of about 10 ms, which all fail from `fails_at` on.
+pub(super) fn rows(seconds: u64, fails_at: u64) -> Vec<IntervalRow> {
+    let row = |start_s| {
+        let attempts = 1_000 + start_s % 5 * 50;
+        let ok = if start_s < fails_at { attempts } else { 0 };
+        let ms = |ms: f64| (ok > 0).then_some((ms + (start_s % 3) as f64) * 1e3);
+        IntervalRow {
+            start_s,
+            counts: SecondCounts { attempts, ok, failed: attempts - ok, ..SecondCounts::default() },
+            p50_us: ms(8.0),
+            p90_us: ms(20.0),
+            p99_us: ms(40.0),
+            max_us: ms(90.0),
+            spread: (ok > 0).then(|| Spread { first: 36, counts: vec![10, 90, 300, 400, 200, 80, 20, 4, 1] }),
+            ..IntervalRow::default()
+        }
+    };
+    (0..seconds).map(row).collect()
 }
 
 /// Times about so long, ns.

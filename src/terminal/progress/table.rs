@@ -5,7 +5,7 @@ use crawlmark_results::show::text::grouped;
 
 use super::gauge::Now;
 use super::text::{Line, NAME, Tone};
-use super::words::{elapsed, nanos, per_second, percentile, to_go};
+use super::words::{elapsed, nanos, per_second, percentile};
 
 /// The inside of a bar, in columns.
 const BAR: [usize; 2] = [6, 20];
@@ -106,9 +106,8 @@ fn bar(done: f64, inside: usize) -> String {
 /// The titles, and how far the run is.
 pub(super) fn header(now: &Now<'_>, layout: &Layout) -> Line {
     let elapsed = elapsed(now.live.elapsed);
-    let eta = now.remaining().filter(|_| !now.live.is_over()).map(to_go);
-    let long = eta.as_ref().map(|eta| format!("{elapsed}, {eta} to go"));
-    let short = eta.map(|eta| format!("{eta} to go"));
+    let short = now.remaining_words().filter(|_| !now.live.is_over());
+    let long = short.as_ref().map(|left| format!("{elapsed}, {left}"));
     let room = layout.bar.map_or(0, |inside| inside + 2);
     let far = [long, short, Some(elapsed)].into_iter().flatten().find(|far| far.len() <= room).unwrap_or_default();
     let line = layout.row("shard", &format!("{far:^room$}"), |column| (column.title().to_owned(), Tone::Plain));
@@ -131,13 +130,14 @@ pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
     };
     let speaks = shard.state == LiveState::Running && silence.is_none();
     let running = |text: String| if speaks { text } else { String::new() };
+    let recent = shard.recent.filter(|_| now.has_recent_times());
     layout.row(&number.to_string(), &layout.bar(done), |column| {
         let text = match column {
             Column::Rate => return state.clone(),
             Column::Items => grouped(items),
             Column::InFlight => running(shard.in_flight.to_string()),
-            Column::P50 => running(of_recent(shard.recent, |recent| percentile(recent.p50))),
-            Column::P99 => running(of_recent(shard.recent, |recent| percentile(recent.p99))),
+            Column::P50 => running(of_recent(recent, |recent| percentile(recent.p50))),
+            Column::P99 => running(of_recent(recent, |recent| percentile(recent.p99))),
             Column::Lag => running(shard.lag.map_or_else(dash, |lag| nanos(whole_nanos(lag)))),
             Column::Throttled => grouped(shard.counters.requests.throttled),
             Column::Pid => shard.pid.to_string(),
@@ -152,6 +152,7 @@ pub(super) fn total(now: &Now<'_>, layout: &Layout) -> Line {
     let done = if is_over { 1.0 } else { now.done(items, now.planned) };
     let lag = now.live.shards.iter().filter_map(|shard| shard.lag).max();
     let running = |text: String| if is_over { String::new() } else { text };
+    let recent = now.live.recent.filter(|_| now.has_recent_times());
     let name = if now.live.stopping.is_some() && !is_over { "stopping" } else { "total" };
     layout.row(name, &layout.bar(done), |column| {
         let text = match column {
@@ -159,8 +160,8 @@ pub(super) fn total(now: &Now<'_>, layout: &Layout) -> Line {
             Column::Rate => per_second(now.rate()),
             Column::Items => grouped(items),
             Column::InFlight => running(grouped(u64::from(now.in_flight()))),
-            Column::P50 => running(of_recent(now.live.recent, |recent| percentile(recent.p50))),
-            Column::P99 => running(of_recent(now.live.recent, |recent| percentile(recent.p99))),
+            Column::P50 => running(of_recent(recent, |recent| percentile(recent.p50))),
+            Column::P99 => running(of_recent(recent, |recent| percentile(recent.p99))),
             Column::Lag => running(lag.map_or_else(dash, |lag| nanos(whole_nanos(lag)))),
             Column::Throttled => grouped(now.counters.requests.throttled),
             Column::Pid => String::new(),
@@ -235,6 +236,22 @@ mod tests {
             plain(&header(&now, &layout)),
             "shard     4s, 56s to go          items        rate in flight       p99      lag"
         );
+    }
+
+    #[test]
+    fn while_the_last_requests_end_no_time_is_left_and_none_is_of_the_last_second() {
+        let mut gauge = Gauge::new(&plan(1));
+        // Nothing ends after 58 s of 60 s.
+        for ms in [57_000, 58_000, 59_000, 59_900] {
+            drop(gauge.read(&live(ms, vec![shard(ms, ms.min(58_000))])));
+        }
+        let live = live(60_500, vec![shard(60_500, 58_000)]);
+        let now = gauge.read(&live);
+        let layout = Layout::of(119);
+        assert!(plain(&header(&now, &layout)).contains("60s, finishing"), "{}", plain(&header(&now, &layout)));
+        for row in [total(&now, &layout), super::shard(&now, 0, &layout)] {
+            assert!(!plain(&row).contains("ms"), "{}", plain(&row));
+        }
     }
 
     proptest! {

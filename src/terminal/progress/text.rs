@@ -1,4 +1,4 @@
-//! Lines of the live view as data: pieces of text and what they mean. Whoever draws them chooses the colours.
+//! Lines of the live view as data: pieces of text and what they mean. The painter chooses the colours.
 //!
 //! Every character that the view uses is one column wide, so that a length in characters is a width.
 
@@ -22,13 +22,17 @@ pub(super) enum Tone {
 pub(super) struct Line(Vec<(String, Tone)>);
 
 impl Line {
-    /// With another piece at its end.
+    /// With another piece at its end, which joins the last one if both mean the same.
     pub(super) fn and(mut self, text: impl Into<String>, tone: Tone) -> Self {
-        self.0.push((text.into(), tone));
+        match self.0.last_mut() {
+            Some((last, as_before)) if *as_before == tone => last.push_str(&text.into()),
+            _ => self.0.push((text.into(), tone)),
+        }
         self
     }
 
     /// Columns that it takes.
+    #[cfg(test)]
     pub(super) fn width(&self) -> usize {
         self.0.iter().map(|(text, _)| text.chars().count()).sum()
     }

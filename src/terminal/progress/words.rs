@@ -1,9 +1,11 @@
-//! Number formats of the live view.
+//! Number formats of the live view, and the words on stops, pauses and failures.
 
 use std::time::Duration;
 
-use crawlmark_harness::stats::Percentile;
-use crawlmark_results::show::text::{decimal, micros};
+use crawlmark_harness::stats::{FailureCause, Failures, Percentile};
+use crawlmark_harness::supervisor::{Live, LivePause, Stopping};
+use crawlmark_results::run::words::explained;
+use crawlmark_results::show::text::{decimal, grouped, micros};
 
 /// A rate.
 pub(super) fn per_second(rate: f64) -> String {
@@ -36,6 +38,34 @@ pub(super) fn elapsed(time: Duration) -> String {
         s @ 100..6_000 => format!("{}m{:02}s", s / 60, s % 60),
         s => format!("{}h{:02}m", s / 3_600, s / 60 % 60),
     }
+}
+
+/// Describe the effect of another Ctrl-C on a stop that waits for these open requests.
+pub(super) fn stop_words(stopping: Stopping, open: u32) -> String {
+    let again = if stopping == Stopping::ByObserver { "" } else { " again" };
+    match (stopping, open) {
+        (Stopping::AtOnce, _) => {
+            "press Ctrl-C again to kill the shards, which loses what they have not reported".to_owned()
+        }
+        (_, 1) => format!("press Ctrl-C{again} to not wait for 1 open request"),
+        _ => format!("press Ctrl-C{again} to not wait for {} open requests", grouped(open.into())),
+    }
+}
+
+/// Describe a pause: the time left, or the number of paused hosts.
+pub(super) fn pause_words(pause: LivePause) -> String {
+    let left = to_go(pause.left);
+    if pause.hosts >= pause.of { format!("{left} to go") } else { format!("{} of {} hosts", pause.hosts, pause.of) }
+}
+
+/// Describe the first failure of a cause and its remedy; none where nothing is known.
+pub(super) fn failure_words(live: &Live, cause: FailureCause) -> Option<String> {
+    let mut known = Failures::default();
+    live.shards.iter().for_each(|shard| known.merge(&shard.failures));
+    let first = known.get(cause);
+    let details = first.and_then(|first| first.details.as_deref());
+    let words = explained(cause, details, first.and_then(|first| first.excerpt.as_deref()));
+    (!words.is_empty()).then_some(words)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What stubs answer over the wire, and what the books say of it: holds, pieces, faults, and the target's own latency,
+//! Responses of stubs over the wire, and the counts of them: holds, pieces, faults, and the target's own latency,
 //! limits and faults on top.
 #![expect(clippy::unwrap_used, reason = "a test whose client cannot go on is over")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]

@@ -41,7 +41,7 @@ impl Stalls {
 /// A request of an open loop that goes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Going {
-    /// When it was intended.
+    /// When it was scheduled.
     pub(super) intended: Nanos,
     /// Since when there has been a connection for it.
     pub(super) free: Nanos,

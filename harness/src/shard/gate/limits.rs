@@ -1,4 +1,4 @@
-//! Everything that is asked before an attempt may go, and what becomes of it afterwards: the gate's own books.
+//! Limits that are checked before an attempt may go, and its counts afterwards.
 //!
 //! Called by the gate, which does the waiting and knows the lanes. It must not read a clock.
 
@@ -48,7 +48,7 @@ pub(super) struct Limits {
     supply: Supply,
     hosts: Vec<Host>,
     host_of: HostOf,
-    /// The numbers of the hosts that something was deferred for, whoever was served last at the end.
+    /// The numbers of the hosts that something was deferred for, the one served last at the end.
     behind: VecDeque<u32>,
     /// Event that the waiting lanes wait for.
     pub(super) waits: Waits,
@@ -223,7 +223,7 @@ impl Limits {
 
     /// True if nothing has to be timed: a lane goes on at the moment at which it became free.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.limiter.pacer.is_unlimited() && matches!(&self.hosts[..], [host] if host.is_unlimited())
+        self.limiter.is_unlimited() && matches!(&self.hosts[..], [host] if host.is_unlimited())
     }
 
     fn host_of(&self, id: u64) -> usize {
@@ -260,7 +260,7 @@ impl Limits {
         }
     }
 
-    /// When to wake for a request that may go at `next`: then, or a moment later with those that come due meanwhile, as far
+    /// When to wake for a request that may go at `next`: then, or a moment later with those that come due in the meantime, as far
     /// as there are lanes for them.
     pub(super) fn ring(&self, next: Nanos) -> Ring {
         let span = self.plan.pacing.slack();
@@ -345,7 +345,7 @@ impl Limits {
         self.not_started() + self.waiting_again()
     }
 
-    /// When the oldest requests were intended that are due before `now` and did not go, `most` at most.
+    /// When the oldest requests were scheduled that are due before `now` and did not go, `most` at most.
     pub(super) fn overdue(&mut self, now: Nanos, most: usize) -> Vec<Nanos> {
         let most = usize::try_from(self.work()).unwrap_or(usize::MAX).min(most);
         let table = self.limiter.pacer.timetable().filter(|table| table.due() < now);
@@ -406,7 +406,9 @@ impl Limits {
     pub(super) fn try_again(&mut self, permit: &Permit, attempt: &Attempt) -> Option<Nanos> {
         let is_throttled = attempt.outcome == Outcome::Throttled;
         let on_throttle = self.plan.throttling.on_throttle;
-        if attempt.advice.repeat == Repeat::Never || (is_throttled && on_throttle == OnThrottle::Count) {
+        let is_good = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound);
+        let is_final = is_good || (is_throttled && on_throttle == OnThrottle::Count);
+        if is_final || attempt.advice.repeat == Repeat::Never {
             return None;
         }
         if self.supply.waiting_again() >= MOST_WAITING {
@@ -423,7 +425,7 @@ impl Limits {
             }
         }
         let wait = if is_throttled && on_throttle == OnThrottle::Honor {
-            // Everybody waits; whoever was refused goes first afterwards.
+            // Everybody waits; refused requests go first afterwards.
             Duration::ZERO
         } else {
             let told = attempt.advice.wait.filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);

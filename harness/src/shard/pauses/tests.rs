@@ -1,4 +1,4 @@
-//! A brake under what targets say, sense and nonsense.
+//! Throttle pauses under waits and quotas that targets may send, sensible or not.
 
 use proptest::prelude::*;
 

@@ -28,7 +28,7 @@ fn an_interval_is_never_rounded_down() {
 fn what_is_given_back_at_once_was_never_taken() {
     let bucket = bucket(4);
     for tat in [0, 900, 1000, 1100, 1300] {
-        let Step::Admitted { next, .. } = bucket.step(tat, 1000) else { panic!("{tat}") };
+        let LimitDecision::Admitted { next, .. } = bucket.step(tat, 1000) else { panic!("{tat}") };
         let back = bucket.give_back(next, next, 1000).unwrap();
         assert_eq!(back, tat.max(1000), "{tat}");
     }
@@ -43,13 +43,13 @@ proptest! {
     ) {
         let bucket = bucket(burst);
         let start = 10_000;
-        let Step::Admitted { next: taken, .. } = bucket.step(start + owed, start) else { return Ok(()) };
+        let LimitDecision::Admitted { next: taken, .. } = bucket.step(start + owed, start) else { return Ok(()) };
         let (mut with, mut without, mut now) = (taken, start + owed, start);
         for gap in gaps {
             now += gap;
             // Only those that are admitted beside the one in doubt; without it they are admitted all the more.
-            if let Step::Admitted { next, .. } = bucket.step(with, now) {
-                let Step::Admitted { next: alone, .. } = bucket.step(without, now) else { panic!("stricter") };
+            if let LimitDecision::Admitted { next, .. } = bucket.step(with, now) {
+                let LimitDecision::Admitted { next: alone, .. } = bucket.step(without, now) else { panic!("stricter") };
                 (with, without) = (next, alone);
             }
         }
@@ -69,8 +69,8 @@ proptest! {
         let admitted_at = |now: u64| {
             let mut word = tat;
             (0..100).take_while(|_| match bucket.step(word, now) {
-                Step::Admitted { next, .. } => { word = next; true }
-                Step::Rejected { .. } => false,
+                LimitDecision::Admitted { next, .. } => { word = next; true }
+                LimitDecision::Rejected { .. } => false,
             }).count() as u64
         };
         let Standing { remaining, reset_ns } = bucket.standing(tat, now);

@@ -178,7 +178,7 @@ fn scenarios_move_on_in_all_processes_and_can_be_put_back() {
     assert_eq!(office.ask(0, "PUT /__admin/scenarios/gate/state", "").0, 404);
     assert_eq!(office.ask(0, "POST /__admin/scenarios/reset", "").0, 200);
     assert_eq!(office.found(1, "/").as_deref(), Some("first"));
-    // Whoever uses a scenario anew finds it at its start.
+    // A scenario that is used again is at its start.
     office.ask(0, "DELETE /__admin/mappings", "");
     let stub = json!({"name": "new", "scenarioName": "door", "requiredScenarioState": "Started"}).to_string();
     office.ask(0, "POST /__admin/mappings", &stub);

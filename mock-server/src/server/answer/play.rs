@@ -13,7 +13,7 @@ use crate::config::{Journal, Unmatched};
 use crate::draw::{Draws, Stream};
 use crate::fault::Fault;
 use crate::items::ItemPath;
-use crate::limiter::Verdict;
+use crate::limiter::AdmissionVerdict;
 use crate::stubs::{Breakage, Dribble, Occasion, Rendered, Reply, RequestView, Scheme, Stub, Stubs};
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -68,7 +68,7 @@ impl Answers {
         &self,
         parts: &mut Parts,
         Stage { stubs, body }: Stage,
-        (arrival, verdict): (&Arrival, &Verdict<'_>),
+        (arrival, verdict): (&Arrival, &AdmissionVerdict<'_>),
     ) -> Result<Played, Interrupted> {
         let arrival = &Self::one_of_many(arrival);
         let asked = asked(parts, &body, self.client);

@@ -16,7 +16,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Reason why nothing was forwarded.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum GatewayFailure {
     /// Not let in.
     #[error(transparent)]
     Denied(Denied),
@@ -37,7 +37,7 @@ pub(super) enum Failure {
     TimedOut(Duration),
 }
 
-impl Failure {
+impl GatewayFailure {
     pub(super) fn count(&self, counters: &ProxyCounters) {
         match self {
             Self::Denied(_) => &counters.auth_failures,

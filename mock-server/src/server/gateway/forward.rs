@@ -1,8 +1,8 @@
 //! Forwarding one request: out in origin form over a connection from the right exit, its answer back as it comes.
 //!
-//! It must not read a body ahead of whoever takes it.
+//! It must not read a body ahead of its receiver.
 
-use super::failure::Failure;
+use super::failure::GatewayFailure;
 use super::{Gateway, Keep, Way, headers, upstream};
 use crate::ledger::LedgerWriter;
 use crate::server::body::AnswerBody;
@@ -18,13 +18,16 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// A request as it goes out.
-pub(super) fn outgoing(request: Request<Incoming>, books: &Rc<LedgerWriter>) -> Result<Request<Carried>, Failure> {
+pub(super) fn outgoing(
+    request: Request<Incoming>,
+    books: &Rc<LedgerWriter>,
+) -> Result<Request<Carried>, GatewayFailure> {
     let (mut parts, body) = request.into_parts();
     headers::pass_on(&mut parts.headers);
     let authority = parts.uri.authority().map(Authority::as_str).unwrap_or_default();
     // Whatever the client said in `Host`, the request line decides (RFC 9112, 3.2.2). A name before an @ stays here.
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let host = HeaderValue::from_str(host).map_err(|_| Failure::Malformed("the request names no host"))?;
+    let host = HeaderValue::from_str(host).map_err(|_| GatewayFailure::Malformed("the request names no host"))?;
     parts.headers.insert(HOST, host);
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     parts.uri = Uri::from(path);
@@ -43,7 +46,11 @@ pub(super) fn incoming(response: Response<Incoming>, books: &Rc<LedgerWriter>) -
 
 impl Gateway {
     /// Sends `request` and waits for the beginning of its answer.
-    pub(super) async fn exchange(&self, request: Request<Carried>, way: &Way) -> Result<Response<Incoming>, Failure> {
+    pub(super) async fn exchange(
+        &self,
+        request: Request<Carried>,
+        way: &Way,
+    ) -> Result<Response<Incoming>, GatewayFailure> {
         let mut unsent = request;
         // A connection that its other end has closed in the meantime gives the request back; the next one is tried. Each
         // is taken out of the pool for good, so this ends.
@@ -57,21 +64,21 @@ impl Gateway {
                 }
                 Err(mut error) => match error.take_message() {
                     Some(request) => unsent = request,
-                    None => return Err(Failure::Broken(error.into_error())),
+                    None => return Err(GatewayFailure::Broken(error.into_error())),
                 },
             }
         }
         let (route, mut sender) = self.open(way).await?;
-        let response = sender.send_request(unsent).await.map_err(Failure::Broken)?;
+        let response = sender.send_request(unsent).await.map_err(GatewayFailure::Broken)?;
         if way.keep == Keep::Pooled {
             self.pool.keep(route, sender);
         }
         Ok(response)
     }
 
-    async fn open(&self, way: &Way) -> Result<(upstream::Route, SendRequest<Carried>), Failure> {
+    async fn open(&self, way: &Way) -> Result<(upstream::Route, SendRequest<Carried>), GatewayFailure> {
         let (route, stream) = upstream::connect_first(&way.routes).await?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(Failure::Broken)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(GatewayFailure::Broken)?;
         self.tasks.spawn(async move { drop(connection.await) });
         Ok((route, sender))
     }

@@ -2,7 +2,7 @@
 //!
 //! It must not choose either address.
 
-use super::failure::Failure;
+use super::failure::GatewayFailure;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ pub(super) struct Route {
 }
 
 /// Connects along the first of `routes` that works. There is at least one.
-pub(super) async fn connect_first(routes: &[Route]) -> Result<(Route, TcpStream), Failure> {
+pub(super) async fn connect_first(routes: &[Route]) -> Result<(Route, TcpStream), GatewayFailure> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for route in routes {
         match connect(route).await {
@@ -25,11 +25,11 @@ pub(super) async fn connect_first(routes: &[Route]) -> Result<(Route, TcpStream)
             Err(error) => failed = error,
         }
     }
-    Err(Failure::Unreachable(failed))
+    Err(GatewayFailure::Unreachable(failed))
 }
 
 /// Connect along the first that works, whichever it is.
-pub(super) async fn connect_any(routes: &[Route]) -> Result<TcpStream, Failure> {
+pub(super) async fn connect_any(routes: &[Route]) -> Result<TcpStream, GatewayFailure> {
     connect_first(routes).await.map(|(_, stream)| stream)
 }
 

@@ -31,7 +31,7 @@ fn keys(shared: &Shared) -> &Keys {
 /// One request of somebody who asks for the first time.
 fn is_admitted(keys: &Keys, algorithm: &Algorithm, key: KeyHash, now_ns: u64) -> bool {
     let place = Cell::new(Place::UNKNOWN);
-    matches!(keys.take(&KeyQuery { algorithm, key, now_ns, place: &place }).step, Step::Admitted { .. })
+    matches!(keys.take(&KeyQuery { algorithm, key, now_ns, place: &place }).step, LimitDecision::Admitted { .. })
 }
 
 fn place_of(keys: &Keys, algorithm: &Algorithm, key: KeyHash) -> Place {
@@ -64,12 +64,12 @@ fn many_times_more_keys_than_slots_pass_and_each_is_limited_exactly() {
     for number in 0..KEYS_IN_ALL {
         let (now_ns, place) = (number * MS / 10, Cell::new(Place::UNKNOWN));
         let asked = KeyQuery { algorithm: &limit, key: any(number), now_ns, place: &place };
-        let admitted = (0..3).filter(|_| matches!(keys.take(&asked).step, Step::Admitted { .. })).count();
+        let admitted = (0..3).filter(|_| matches!(keys.take(&asked).step, LimitDecision::Admitted { .. })).count();
         assert_eq!((admitted, place.get().is_crowd()), (2, false), "{number}");
         // It comes all the time, and rests for three seconds now and then, so that its place may be lost.
         if number % 100 == 0 && number / 30_000 % 2 == 0 {
             let asked = KeyQuery { algorithm: &limit, key: any(u64::MAX - 1), now_ns, place: &regular };
-            regular_admitted += u64::from(matches!(keys.take(&asked).step, Step::Admitted { .. }));
+            regular_admitted += u64::from(matches!(keys.take(&asked).step, LimitDecision::Admitted { .. }));
         }
     }
     // In each spell of 3 s: the burst, and one at 1 s and one at 2 s.
@@ -83,7 +83,7 @@ fn who_rests_loses_the_place_and_notices() {
     let place = Cell::new(Place::UNKNOWN);
     let ask = |now_ns| {
         let asked = KeyQuery { algorithm: &limit, key: crowded(0), now_ns, place: &place };
-        matches!(keys.take(&asked).step, Step::Admitted { .. })
+        matches!(keys.take(&asked).step, LimitDecision::Admitted { .. })
     };
     assert!(ask(0) && ask(0) && !ask(0));
     let first = place.get();
@@ -219,7 +219,7 @@ fn threads_never_have_more_open_than_the_cap_while_keys_come_and_go() {
                     let number = draws % KEYS_IN_ALL;
                     let place = Cell::new(Place::UNKNOWN);
                     let asked = KeyQuery { algorithm: limit, key: crowded(number), now_ns: 0, place: &place };
-                    if let Step::Admitted { .. } = keys.take(&asked).step {
+                    if let LimitDecision::Admitted { .. } = keys.take(&asked).step {
                         let open = &open[usize::try_from(number).unwrap()];
                         assert!(open.fetch_add(1, Ordering::SeqCst) < 2);
                         open.fetch_sub(1, Ordering::SeqCst);
@@ -313,7 +313,7 @@ fn of_promises_that_begin_together_the_first_counts() {
                     turn.wait();
                     let asked_ns = begin_ns + (thread + round) % THREADS;
                     promise.make(telling(asked_ns, asked_ns + 500));
-                    // Whoever has made one never sees an older one.
+                    // A thread that made one never sees an older one.
                     assert!(promise.first_made_ns(asked_ns).is_some_and(|made_ns| made_ns >= begin_ns));
                     turn.wait();
                     assert_eq!(promise.first_made_ns(begin_ns + 500), Some(begin_ns));

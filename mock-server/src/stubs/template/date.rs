@@ -4,7 +4,7 @@
 //! machine's for formats of one's own. Names are English.
 
 use super::Failed;
-use crate::stubs::node::Fault;
+use crate::stubs::node::ValueProblem;
 use jiff::civil::Weekday;
 use jiff::tz::{self, TimeZone};
 use jiff::{Span, Timestamp, Zoned};
@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 /// A compiled `now`.
 #[derive(Clone, Debug)]
-pub(super) struct Now {
+pub(super) struct CompiledNow {
     offset: Span,
     zone: TimeZone,
     format: Format,
@@ -27,19 +27,23 @@ enum Format {
     EpochSeconds,
     /// ISO 8601 to the second.
     Iso,
-    Custom(Vec<Part>),
+    Custom(Vec<PatternPart>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum PatternPart {
     Text(String),
     /// A letter of the pattern and how often it stands there.
     Letter(char, usize),
 }
 
-impl Now {
+impl CompiledNow {
     /// Compiles the three arguments of `now`.
-    pub(super) fn compile(format: Option<&str>, offset: Option<&str>, timezone: Option<&str>) -> Result<Self, Fault> {
+    pub(super) fn compile(
+        format: Option<&str>,
+        offset: Option<&str>,
+        timezone: Option<&str>,
+    ) -> Result<Self, ValueProblem> {
         let format = match format {
             None => Format::Iso,
             Some("epoch") => Format::EpochMs,
@@ -68,8 +72,8 @@ impl Now {
                 let mut out = String::new();
                 for part in parts {
                     match part {
-                        Part::Text(text) => out.push_str(text),
-                        Part::Letter(letter, count) => write_letter(&at, *letter, *count, &mut out),
+                        PatternPart::Text(text) => out.push_str(text),
+                        PatternPart::Letter(letter, count) => write_letter(&at, *letter, *count, &mut out),
                     }
                 }
                 out
@@ -79,8 +83,9 @@ impl Now {
 }
 
 /// `3 days`, `-3 days`, `now +3 days`, `now`.
-fn span(text: &str) -> Result<Span, Fault> {
-    let wrong = || Fault::Malformed(format!("`{text}` is no offset of now: write 3 days, -3 days or now +3 days"));
+fn span(text: &str) -> Result<Span, ValueProblem> {
+    let wrong =
+        || ValueProblem::Malformed(format!("`{text}` is no offset of now: write 3 days, -3 days or now +3 days"));
     if text.eq_ignore_ascii_case("now") {
         return Ok(Span::new());
     }
@@ -103,14 +108,15 @@ fn span(text: &str) -> Result<Span, Fault> {
 }
 
 /// A zone's name, or a fixed offset: `Z`, `+02:00`, `UTC+2`.
-fn zone(name: &str) -> Result<TimeZone, Fault> {
+fn zone(name: &str) -> Result<TimeZone, ValueProblem> {
     let fixed = ["UTC", "GMT", "UT"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
     if matches!(fixed, "" | "Z") && !name.is_empty() {
         return Ok(TimeZone::UTC);
     }
     let found =
         if fixed.starts_with(['+', '-']) { fixed_offset(fixed).map(TimeZone::fixed) } else { tz::db().get(name).ok() };
-    found.ok_or_else(|| Fault::Malformed(format!("`{name}` is no time zone: write Europe/Berlin, UTC or +02:00")))
+    found
+        .ok_or_else(|| ValueProblem::Malformed(format!("`{name}` is no time zone: write Europe/Berlin, UTC or +02:00")))
 }
 
 /// `+2`, `+02`, `+02:00`, `+0200`, up to 18 hours either way.
@@ -135,7 +141,7 @@ const LETTERS: &str = "yMLdDEuaHkKhmsSZX";
 /// Letters that it has and that are not.
 const OTHER_LETTERS: &str = "GYwWFz";
 
-fn pattern_parts(pattern: &str) -> Result<Vec<Part>, Fault> {
+fn pattern_parts(pattern: &str) -> Result<Vec<PatternPart>, ValueProblem> {
     let mut parts = Vec::new();
     let mut text = String::new();
     let mut rest = pattern;
@@ -146,9 +152,9 @@ fn pattern_parts(pattern: &str) -> Result<Vec<Part>, Fault> {
                 let count = rest.chars().take_while(|next| *next == char).count();
                 check_letter(char, count, pattern)?;
                 if !text.is_empty() {
-                    parts.push(Part::Text(std::mem::take(&mut text)));
+                    parts.push(PatternPart::Text(std::mem::take(&mut text)));
                 }
-                parts.push(Part::Letter(char, count));
+                parts.push(PatternPart::Letter(char, count));
                 (count, &rest[count..])
             }
             other => {
@@ -160,13 +166,13 @@ fn pattern_parts(pattern: &str) -> Result<Vec<Part>, Fault> {
         rest = after;
     }
     if !text.is_empty() {
-        parts.push(Part::Text(text));
+        parts.push(PatternPart::Text(text));
     }
     Ok(parts)
 }
 
 /// A text in quotes at the front of `rest`; two quotes are one, inside and outside.
-fn quoted<'p>(rest: &'p str, text: &mut String) -> Result<(usize, &'p str), Fault> {
+fn quoted<'p>(rest: &'p str, text: &mut String) -> Result<(usize, &'p str), ValueProblem> {
     let mut inside = &rest[1..];
     if let Some(after) = inside.strip_prefix('\'') {
         text.push('\'');
@@ -174,7 +180,7 @@ fn quoted<'p>(rest: &'p str, text: &mut String) -> Result<(usize, &'p str), Faul
     }
     loop {
         let Some((quoted, after)) = inside.split_once('\'') else {
-            return Err(Fault::Malformed(format!("a quote in the format of a date is not closed: `{rest}`")));
+            return Err(ValueProblem::Malformed(format!("a quote in the format of a date is not closed: `{rest}`")));
         };
         text.push_str(quoted);
         match after.strip_prefix('\'') {
@@ -187,17 +193,17 @@ fn quoted<'p>(rest: &'p str, text: &mut String) -> Result<(usize, &'p str), Faul
     }
 }
 
-fn check_letter(letter: char, count: usize, pattern: &str) -> Result<(), Fault> {
+fn check_letter(letter: char, count: usize, pattern: &str) -> Result<(), ValueProblem> {
     // Wider fields are a mistake, and would be padded to whatever width.
     const WIDEST: usize = 32;
     if count > WIDEST || (letter == 'X' && count > 3) || !(LETTERS.contains(letter) || OTHER_LETTERS.contains(letter)) {
-        return Err(Fault::Malformed(format!(
+        return Err(ValueProblem::Malformed(format!(
             "the format of a date `{pattern}` has no {}",
             letter.to_string().repeat(count.min(WIDEST))
         )));
     }
     if OTHER_LETTERS.contains(letter) {
-        return Err(Fault::Unsupported(format!("the letter {letter} in the format of a date")));
+        return Err(ValueProblem::Unsupported(format!("the letter {letter} in the format of a date")));
     }
     Ok(())
 }
@@ -258,7 +264,7 @@ mod tests {
     fn now(format: &str, offset: &str, timezone: &str) -> String {
         let given = |text: &'static str| (!text.is_empty()).then_some(text);
         let leak = |text: &str| given(Box::leak(text.to_owned().into_boxed_str()));
-        match Now::compile(leak(format), leak(offset), leak(timezone)) {
+        match CompiledNow::compile(leak(format), leak(offset), leak(timezone)) {
             Ok(now) => now.text(SystemTime::UNIX_EPOCH + Duration::from_millis(NOW_MS)).unwrap(),
             Err(fault) => fault.to_string(),
         }
@@ -291,11 +297,11 @@ mod tests {
 
     #[test]
     fn the_last_of_a_month_stays_within_the_next() {
-        let leap = Now::compile(None, Some("1 months"), None).unwrap();
+        let leap = CompiledNow::compile(None, Some("1 months"), None).unwrap();
         // 2024-01-31T00:00:00Z.
         let end_of_january = SystemTime::UNIX_EPOCH + Duration::from_hours(474_072);
         assert_eq!(leap.text(end_of_january).unwrap(), "2024-02-29T00:00:00Z");
-        let far = Now::compile(None, Some("9000 years"), None).unwrap();
+        let far = CompiledNow::compile(None, Some("9000 years"), None).unwrap();
         assert!(far.text(end_of_january).is_err());
     }
 
@@ -319,8 +325,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_arguments_are_compiled_or_refused(format in "([yMdHmsSXZaE'é:-]|\\PC){0,12}", offset in "\\PC{0,12}", timezone in "[-+0-9:UTCGMZé]{0,8}") {
-            let _ = Now::compile(Some(&format), Some(&offset), Some(&timezone));
-            if let Ok(now) = Now::compile(Some(&format), None, None) {
+            let _ = CompiledNow::compile(Some(&format), Some(&offset), Some(&timezone));
+            if let Ok(now) = CompiledNow::compile(Some(&format), None, None) {
                 prop_assert!(now.text(SystemTime::UNIX_EPOCH).is_ok());
             }
         }

@@ -1,6 +1,6 @@
 //! The expression in a tag: a field of the request, a helper with what it works on, or a value. What it comes to.
 
-use super::date::Now;
+use super::date::CompiledNow;
 use super::decimal::Operator;
 use super::field::Field;
 use super::random::{self, RandomValue};
@@ -17,7 +17,7 @@ pub(super) enum Expression {
     /// Known beforehand.
     Constant(Value<'static>),
     Field(Field),
-    Now(Now),
+    Now(CompiledNow),
     RandomInt {
         lower: Box<Expression>,
         upper: Box<Expression>,

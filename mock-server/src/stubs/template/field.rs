@@ -2,7 +2,7 @@
 
 use super::Occasion;
 use super::value::Value;
-use crate::stubs::node::Fault;
+use crate::stubs::node::ValueProblem;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{HOST, HeaderName};
@@ -44,9 +44,9 @@ pub(super) enum Pick {
 
 impl Field {
     /// The field of the path `request.{parts}`; nothing if it is one that no request has.
-    pub(super) fn parse(parts: &[&str]) -> Result<Option<Self>, Fault> {
+    pub(super) fn parse(parts: &[&str]) -> Result<Option<Self>, ValueProblem> {
         let unsupported =
-            |parts: &[&str]| Err(Fault::Unsupported(format!("`request.{}` in a template", parts.join("."))));
+            |parts: &[&str]| Err(ValueProblem::Unsupported(format!("`request.{}` in a template", parts.join("."))));
         let field = match *parts {
             // The old spelling of all that is in the first line of a request.
             ["requestLine", ref rest @ ..] => match *rest {

@@ -2,13 +2,13 @@
 //!
 //! It must not accept what cannot be filled in: whatever can be known when a stub is loaded is checked then.
 
-use super::date::Now;
+use super::date::CompiledNow;
 use super::decimal::Operator;
 use super::expression::{Expression, java_int};
-use super::random::{Case, Kind, RandomValue};
+use super::random::{CharacterKind, LetterCase, RandomValue};
 use super::value::Value;
 use crate::stubs::json_path::JsonPath;
-use crate::stubs::node::Fault;
+use crate::stubs::node::ValueProblem;
 
 /// A longer random value is a typing error, in characters.
 const LONGEST: i64 = 1_000_000;
@@ -29,20 +29,20 @@ const OTHERS: &str = "\
     unless each embedded block partial precompile i18n lookup log";
 
 /// The helper of this name, if there is one.
-pub(super) fn helper(name: &str, arguments: Option<&Arguments>) -> Result<Option<Expression>, Fault> {
+pub(super) fn helper(name: &str, arguments: Option<&Arguments>) -> Result<Option<Expression>, ValueProblem> {
     let none = Arguments { positional: Vec::new(), named: Vec::new() };
     let arguments = arguments.unwrap_or(&none);
     let expression = match name {
         "now" => now(arguments)?,
         "date" if arguments.positional.is_empty() => now(arguments)?,
-        "date" => return Err(Fault::Unsupported("the helper `date` with a date".to_owned())),
+        "date" => return Err(ValueProblem::Unsupported("the helper `date` with a date".to_owned())),
         "randomInt" => random_int(arguments)?,
         "randomValue" => random_value(arguments)?,
         "pickRandom" => pick_random(arguments)?,
         "math" => math(arguments)?,
         "jsonPath" => json_path(arguments)?,
         other if OTHERS.split(' ').any(|known| known == other) => {
-            return Err(Fault::Unsupported(format!("the helper `{other}`")));
+            return Err(ValueProblem::Unsupported(format!("the helper `{other}`")));
         }
         _ => return Ok(None),
     };
@@ -57,39 +57,42 @@ impl Arguments {
     }
 
     /// Return an argument that must be known when the stub is loaded.
-    fn constant(&self, helper: &str, name: &str) -> Result<Option<&Value<'static>>, Fault> {
+    fn constant(&self, helper: &str, name: &str) -> Result<Option<&Value<'static>>, ValueProblem> {
         match self.named(name) {
             None => Ok(None),
             Some(Expression::Constant(value)) => Ok(Some(value)),
-            Some(_) => Err(Fault::Unsupported(format!("`{name}` of `{helper}` that depends on the request"))),
+            Some(_) => Err(ValueProblem::Unsupported(format!("`{name}` of `{helper}` that depends on the request"))),
         }
     }
 
-    fn text(&self, helper: &str, name: &str) -> Result<Option<&str>, Fault> {
+    fn text(&self, helper: &str, name: &str) -> Result<Option<&str>, ValueProblem> {
         match self.constant(helper, name)? {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
-            Some(other) => Err(Fault::Malformed(format!("`{name}` of `{helper}` is a text, not {}", other.text()))),
-        }
-    }
-
-    fn integer(&self, helper: &str, name: &str) -> Result<Option<i64>, Fault> {
-        match self.constant(helper, name)? {
-            None => Ok(None),
-            Some(Value::Integer(integer)) => Ok(Some(*integer)),
             Some(other) => {
-                Err(Fault::Malformed(format!("`{name}` of `{helper}` is a whole number, not `{}`", other.text())))
+                Err(ValueProblem::Malformed(format!("`{name}` of `{helper}` is a text, not {}", other.text())))
             }
         }
     }
+
+    fn integer(&self, helper: &str, name: &str) -> Result<Option<i64>, ValueProblem> {
+        match self.constant(helper, name)? {
+            None => Ok(None),
+            Some(Value::Integer(integer)) => Ok(Some(*integer)),
+            Some(other) => Err(ValueProblem::Malformed(format!(
+                "`{name}` of `{helper}` is a whole number, not `{}`",
+                other.text()
+            ))),
+        }
+    }
 }
 
-fn now(arguments: &Arguments) -> Result<Expression, Fault> {
+fn now(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     let text = |name| arguments.text("now", name);
-    Now::compile(text("format")?, text("offset")?, text("timezone")?).map(Expression::Now)
+    CompiledNow::compile(text("format")?, text("offset")?, text("timezone")?).map(Expression::Now)
 }
 
-fn random_int(arguments: &Arguments) -> Result<Expression, Fault> {
+fn random_int(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     let bound = |name, default: i32| match arguments.named(name) {
         Some(bound) => bound.clone(),
         None => Expression::Constant(Value::Integer(default.into())),
@@ -97,62 +100,67 @@ fn random_int(arguments: &Arguments) -> Result<Expression, Fault> {
     let (lower, upper) = (bound("lower", i32::MIN), bound("upper", i32::MAX));
     if let (Expression::Constant(lower), Expression::Constant(upper)) = (&lower, &upper) {
         let bounds = java_int(lower).and_then(|lower| Ok((lower, java_int(upper)?)));
-        let (lower, upper) = bounds.map_err(|failed| Fault::Malformed(failed.0))?;
+        let (lower, upper) = bounds.map_err(|failed| ValueProblem::Malformed(failed.0))?;
         if lower >= upper {
-            return Err(Fault::Malformed(format!("randomInt has nothing from {lower} up to, but not, {upper}")));
+            return Err(ValueProblem::Malformed(format!("randomInt has nothing from {lower} up to, but not, {upper}")));
         }
     }
     Ok(Expression::RandomInt { lower: Box::new(lower), upper: Box::new(upper) })
 }
 
-fn random_value(arguments: &Arguments) -> Result<Expression, Fault> {
+fn random_value(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     let length = arguments.integer("randomValue", "length")?.unwrap_or(36);
     if !(0..=LONGEST).contains(&length) {
-        return Err(Fault::Malformed(format!(
+        return Err(ValueProblem::Malformed(format!(
             "a random value of {length} characters: write a length of 0 to {LONGEST}"
         )));
     }
     let case = match arguments.constant("randomValue", "uppercase")? {
-        None | Some(Value::Truth(false)) => Case::Lower,
-        Some(Value::Truth(true)) => Case::Upper,
+        None | Some(Value::Truth(false)) => LetterCase::Lower,
+        Some(Value::Truth(true)) => LetterCase::Upper,
         Some(other) => {
-            return Err(Fault::Malformed(format!(
+            return Err(ValueProblem::Malformed(format!(
                 "`uppercase` of `randomValue` is true or false, not `{}`",
                 other.text()
             )));
         }
     };
-    let kind = Kind::parse(arguments.text("randomValue", "type")?.unwrap_or("ALPHANUMERIC"));
+    let kind = CharacterKind::parse(arguments.text("randomValue", "type")?.unwrap_or("ALPHANUMERIC"));
     Ok(Expression::RandomValue(RandomValue { kind, length: usize::try_from(length).unwrap_or_default(), case }))
 }
 
-fn pick_random(arguments: &Arguments) -> Result<Expression, Fault> {
+fn pick_random(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     if arguments.positional.is_empty() {
-        return Err(Fault::Malformed("pickRandom has nothing to pick from".to_owned()));
+        return Err(ValueProblem::Malformed("pickRandom has nothing to pick from".to_owned()));
     }
     let count = arguments.integer("pickRandom", "count")?;
     let count = count.and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
     Ok(Expression::PickRandom { values: arguments.positional.clone(), count })
 }
 
-fn math(arguments: &Arguments) -> Result<Expression, Fault> {
+fn math(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     let [left, operator, right] = arguments.positional.as_slice() else {
-        return Err(Fault::Malformed("math takes two operands with an operator between them: 3 '+' 2".to_owned()));
+        return Err(ValueProblem::Malformed(
+            "math takes two operands with an operator between them: 3 '+' 2".to_owned(),
+        ));
     };
     let Expression::Constant(operator) = operator else {
-        return Err(Fault::Unsupported("an operator of `math` that depends on the request".to_owned()));
+        return Err(ValueProblem::Unsupported("an operator of `math` that depends on the request".to_owned()));
     };
     let known = Operator::parse(&operator.text());
-    let operator = known.ok_or_else(|| Fault::Malformed(format!("math knows + - * / %, not `{}`", operator.text())))?;
+    let operator =
+        known.ok_or_else(|| ValueProblem::Malformed(format!("math knows + - * / %, not `{}`", operator.text())))?;
     Ok(Expression::Math { left: Box::new(left.clone()), operator, right: Box::new(right.clone()) })
 }
 
-fn json_path(arguments: &Arguments) -> Result<Expression, Fault> {
+fn json_path(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     let [document, path] = arguments.positional.as_slice() else {
-        return Err(Fault::Malformed("jsonPath takes a text and a path in it: request.body '$.name'".to_owned()));
+        return Err(ValueProblem::Malformed(
+            "jsonPath takes a text and a path in it: request.body '$.name'".to_owned(),
+        ));
     };
     let Expression::Constant(path) = path else {
-        return Err(Fault::Unsupported("a path of `jsonPath` that depends on the request".to_owned()));
+        return Err(ValueProblem::Unsupported("a path of `jsonPath` that depends on the request".to_owned()));
     };
     let (document, path) = (Box::new(document.clone()), JsonPath::parse(&path.text())?);
     Ok(Expression::JsonPath { document, path, default: arguments.named("default").cloned().map(Box::new) })

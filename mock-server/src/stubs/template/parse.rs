@@ -5,7 +5,7 @@ use super::field::Field;
 use super::helper::{Arguments, helper};
 use super::scan::{self, Token};
 use super::value::Value;
-use crate::stubs::node::Fault;
+use crate::stubs::node::ValueProblem;
 use serde_json::Value as Json;
 use std::iter::Peekable;
 use std::slice::Iter;
@@ -14,13 +14,13 @@ use std::slice::Iter;
 const DEPTH: usize = 16;
 
 /// Reads what stands between the braces.
-pub(super) fn parse(tag: &str, parameters: Option<&Json>) -> Result<Expression, Fault> {
+pub(super) fn parse(tag: &str, parameters: Option<&Json>) -> Result<Expression, ValueProblem> {
     let tokens = scan::tokens(tag)?;
     let mut parser = Parser { tokens: tokens.iter().peekable(), parameters };
     let expression = parser.call(0)?;
     match parser.tokens.next() {
         None => Ok(expression),
-        Some(_) => Err(Fault::Malformed(format!("`{{{{{tag}}}}}` goes on after its expression"))),
+        Some(_) => Err(ValueProblem::Malformed(format!("`{{{{{tag}}}}}` goes on after its expression"))),
     }
 }
 
@@ -31,82 +31,83 @@ struct Parser<'t, 'p> {
 
 impl Parser<'_, '_> {
     /// A name and what follows it, up to a closing bracket or the end. At depth 0 a name may also be a path.
-    fn call(&mut self, depth: usize) -> Result<Expression, Fault> {
+    fn call(&mut self, depth: usize) -> Result<Expression, ValueProblem> {
         if depth > DEPTH {
-            return Err(Fault::Malformed(format!("a tag has more than {DEPTH} brackets in each other")));
+            return Err(ValueProblem::Malformed(format!("a tag has more than {DEPTH} brackets in each other")));
         }
         let name = match self.tokens.next() {
             Some(Token::Path(name)) => *name,
-            Some(_) => return Err(Fault::Malformed("a tag begins with a path or a helper".to_owned())),
-            None => return Err(Fault::Malformed("a tag is empty".to_owned())),
+            Some(_) => return Err(ValueProblem::Malformed("a tag begins with a path or a helper".to_owned())),
+            None => return Err(ValueProblem::Malformed("a tag is empty".to_owned())),
         };
         let arguments = self.arguments(depth)?;
         if let Some(expression) = helper(name, arguments.as_ref())? {
             return Ok(expression);
         }
         if arguments.is_some() || depth > 0 {
-            return Err(Fault::Malformed(format!("there is no helper `{name}`")));
+            return Err(ValueProblem::Malformed(format!("there is no helper `{name}`")));
         }
         self.path(name)
     }
 
     /// Nothing if there are none.
-    fn arguments(&mut self, depth: usize) -> Result<Option<Arguments>, Fault> {
+    fn arguments(&mut self, depth: usize) -> Result<Option<Arguments>, ValueProblem> {
         let mut arguments = Arguments { positional: Vec::new(), named: Vec::new() };
         while let Some(token) = self.tokens.next_if(|token| **token != Token::Close) {
             if let Token::Path(name) = token
                 && self.tokens.next_if(|next| **next == Token::Equals).is_some()
             {
-                let value = self.tokens.next().ok_or_else(|| Fault::Malformed(format!("`{name}=` lacks its value")))?;
+                let value =
+                    self.tokens.next().ok_or_else(|| ValueProblem::Malformed(format!("`{name}=` lacks its value")))?;
                 let value = self.argument(value, depth)?;
                 arguments.named.push(((*name).to_owned(), value));
             } else if arguments.named.is_empty() {
                 let value = self.argument(token, depth)?;
                 arguments.positional.push(value);
             } else {
-                return Err(Fault::Malformed("in a tag, what has no name comes before what has".to_owned()));
+                return Err(ValueProblem::Malformed("in a tag, what has no name comes before what has".to_owned()));
             }
         }
         let none = arguments.positional.is_empty() && arguments.named.is_empty();
         Ok((!none).then_some(arguments))
     }
 
-    fn argument(&mut self, token: &Token<'_>, depth: usize) -> Result<Expression, Fault> {
+    fn argument(&mut self, token: &Token<'_>, depth: usize) -> Result<Expression, ValueProblem> {
         let value = match token {
             Token::Path(path) => return self.path(path),
             Token::Open => {
                 let inner = self.call(depth + 1)?;
                 return match self.tokens.next() {
                     Some(Token::Close) => Ok(inner),
-                    _ => Err(Fault::Malformed("a bracket in a tag is not closed".to_owned())),
+                    _ => Err(ValueProblem::Malformed("a bracket in a tag is not closed".to_owned())),
                 };
             }
             Token::Text(text) => Value::owned(text.clone()),
             Token::Number(number) => number_value(number),
             Token::Truth(truth) => Value::Truth(*truth),
             Token::Equals | Token::Close => {
-                return Err(Fault::Malformed("a tag has a sign where a value should be".to_owned()));
+                return Err(ValueProblem::Malformed("a tag has a sign where a value should be".to_owned()));
             }
         };
         Ok(Expression::Constant(value))
     }
 
     /// A path; one that leads nowhere is filled in with nothing.
-    fn path(&self, path: &str) -> Result<Expression, Fault> {
+    fn path(&self, path: &str) -> Result<Expression, ValueProblem> {
         let parts = parts(path);
         let missing = Expression::Constant(Value::Missing);
         if path.starts_with(['.', '@']) || matches!(parts.as_slice(), [] | ["this", ..]) {
-            return Err(Fault::Unsupported(format!("the path `{path}` in a template")));
+            return Err(ValueProblem::Unsupported(format!("the path `{path}` in a template")));
         }
         match parts.as_slice() {
             ["request", rest @ ..] => Ok(Field::parse(rest)?.map_or(missing, Expression::Field)),
             ["parameters", rest @ ..] => self.parameter(path, rest).map(Expression::Constant),
-            ["else"] => Err(Fault::Unsupported("the block helper `else`".to_owned())),
+            ["else"] => Err(ValueProblem::Unsupported("the block helper `else`".to_owned())),
             _ => Ok(missing),
         }
     }
 
-    fn parameter(&self, path: &str, parts: &[&str]) -> Result<Value<'static>, Fault> {
+    fn parameter(&self, path: &str, parts: &[&str]) -> Result<Value<'static>, ValueProblem> {
         let step = |at: &Json, part: &&str| match at {
             Json::Array(elements) => part.parse::<usize>().ok().and_then(|index| elements.get(index)).cloned(),
             at => at.get(*part).cloned(),
@@ -127,7 +128,7 @@ impl Parser<'_, '_> {
                 None => Ok(Value::owned(number.to_string())),
             },
             Some(Json::Array(_) | Json::Object(_)) => {
-                Err(Fault::Unsupported(format!("`{path}`, which is more than one value, in a template")))
+                Err(ValueProblem::Unsupported(format!("`{path}`, which is more than one value, in a template")))
             }
         }
     }

@@ -40,15 +40,15 @@ pub(super) fn some<T>(mut values: Vec<T>, count: usize, draws: &mut Draws) -> Ve
 /// `randomValue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RandomValue {
-    pub(super) kind: Kind,
+    pub(super) kind: CharacterKind,
     /// In characters.
     pub(super) length: usize,
-    pub(super) case: Case,
+    pub(super) case: LetterCase,
 }
 
 /// Characters of a random value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CharacterKind {
     /// One of these, for each character.
     Of(&'static str),
     /// A version 4 UUID, whatever the length.
@@ -57,7 +57,7 @@ pub(super) enum Kind {
 
 /// In which case its letters are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Case {
+pub(super) enum LetterCase {
     Upper,
     Lower,
 }
@@ -68,7 +68,7 @@ const LETTERS_AND_DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 const VISIBLE: &str = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}";
 const ASCII: &str = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~";
 
-impl Kind {
+impl CharacterKind {
     /// The kind of this name; what has no name of its own is any character of ASCII, as it is for WireMock.
     pub(super) fn parse(name: &str) -> Self {
         match name {
@@ -86,8 +86,8 @@ impl Kind {
 impl RandomValue {
     pub(super) fn draw(self, draws: &mut Draws) -> Cow<'static, str> {
         let mut text = match self.kind {
-            Kind::Uuid => uuid(draws),
-            Kind::Of(choices) => {
+            CharacterKind::Uuid => uuid(draws),
+            CharacterKind::Of(choices) => {
                 let choices = choices.as_bytes();
                 let count = u64::try_from(choices.len()).unwrap_or_default();
                 let one = |_| char::from(choices[usize::try_from(below(count, draws)).unwrap_or_default()]);
@@ -95,8 +95,8 @@ impl RandomValue {
             }
         };
         match self.case {
-            Case::Upper => text.make_ascii_uppercase(),
-            Case::Lower => text.make_ascii_lowercase(),
+            LetterCase::Upper => text.make_ascii_uppercase(),
+            LetterCase::Lower => text.make_ascii_lowercase(),
         }
         Cow::Owned(text)
     }
@@ -125,7 +125,7 @@ mod tests {
             ("NUMERIC", "0123456789"),
             ("HEXADECIMAL", "0123456789abcdef"),
         ] {
-            let value = RandomValue { kind: Kind::parse(name), length: 500, case: Case::Lower };
+            let value = RandomValue { kind: CharacterKind::parse(name), length: 500, case: LetterCase::Lower };
             let text = value.draw(&mut draws(1));
             assert_eq!(text, value.draw(&mut draws(1)));
             assert_eq!(text.len(), 500);
@@ -135,11 +135,11 @@ mod tests {
             let mut all: Vec<char> = allowed.chars().collect();
             all.sort_unstable();
             assert_eq!(used, all, "{name}");
-            let loud = RandomValue { case: Case::Upper, ..value };
+            let loud = RandomValue { case: LetterCase::Upper, ..value };
             assert_eq!(loud.draw(&mut draws(1)), text.to_uppercase());
         }
         assert_eq!((VISIBLE.len(), ASCII.len()), (93, 95));
-        let uuid = RandomValue { kind: Kind::Uuid, length: 1, case: Case::Lower }.draw(&mut draws(1));
+        let uuid = RandomValue { kind: CharacterKind::Uuid, length: 1, case: LetterCase::Lower }.draw(&mut draws(1));
         let parts: Vec<_> = uuid.split('-').collect();
         assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
         assert!(parts[2].starts_with('4') && parts[3].starts_with(['8', '9', 'a', 'b']), "{uuid}");

@@ -2,7 +2,7 @@
 //!
 //! It must not know what a tag means.
 
-use crate::stubs::node::Fault;
+use crate::stubs::node::ValueProblem;
 
 /// A part of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +36,11 @@ const END: &str = "}}";
 ///
 /// Only what lies between the first `{{` and the last `}}` is looked at: without both there are no tags, and a `\` before
 /// the first tag is text.
-pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Fault> {
+pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, ValueProblem> {
     let (Some(first), Some(last)) = (text.find(START), text.rfind(END)) else { return Ok(vec![Piece::Text(text)]) };
     let end = last + END.len();
     if end < first {
-        return Err(Fault::Malformed("the template has `}}` only before `{{`".to_owned()));
+        return Err(ValueProblem::Malformed("the template has `}}` only before `{{`".to_owned()));
     }
     let mut pieces = vec![Piece::Text(&text[..first])];
     let mut rest = &text[first..end];
@@ -52,10 +52,11 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Fault> {
 }
 
 /// Takes the first piece off `rest`; returns what follows.
-fn next<'t>(rest: &'t str, pieces: &mut Vec<Piece<'t>>) -> Result<&'t str, Fault> {
+fn next<'t>(rest: &'t str, pieces: &mut Vec<Piece<'t>>) -> Result<&'t str, ValueProblem> {
     if let Some(escaped) = rest.strip_prefix('\\').filter(|escaped| escaped.starts_with(START)) {
         let end = escaped.find(END).map(|end| end + END.len()).filter(|end| !escaped[1..*end].contains(START));
-        let end = end.ok_or_else(|| Fault::Malformed(format!("`\\{}` escapes no whole tag", excerpt(escaped))))?;
+        let end =
+            end.ok_or_else(|| ValueProblem::Malformed(format!("`\\{}` escapes no whole tag", excerpt(escaped))))?;
         pieces.push(Piece::Text(&escaped[..end]));
         return Ok(&escaped[end..]);
     }
@@ -78,7 +79,7 @@ fn next<'t>(rest: &'t str, pieces: &mut Vec<Piece<'t>>) -> Result<&'t str, Fault
     let end = end_of_tag(inside).ok_or_else(|| unclosed(rest))?;
     let braces = inside[end..].bytes().take(4).take_while(|byte| *byte == b'}').count();
     if braces != close.len() {
-        return Err(Fault::Malformed(format!(
+        return Err(ValueProblem::Malformed(format!(
             "the tag `{}` is not closed by as many braces as open it: write a space before a brace that follows it",
             excerpt(rest)
         )));
@@ -88,7 +89,7 @@ fn next<'t>(rest: &'t str, pieces: &mut Vec<Piece<'t>>) -> Result<&'t str, Fault
 }
 
 /// Tags that are no expressions.
-fn refuse_blocks(inside: &str) -> Result<(), Fault> {
+fn refuse_blocks(inside: &str) -> Result<(), ValueProblem> {
     let name =
         |rest: &str| rest.split(|char: char| char.is_whitespace() || char == '}').next().unwrap_or("").to_owned();
     let feature = match inside.chars().next() {
@@ -100,7 +101,7 @@ fn refuse_blocks(inside: &str) -> Result<(), Fault> {
         Some('{') if inside.starts_with(START) => "a raw block".to_owned(),
         _ => return Ok(()),
     };
-    Err(Fault::Unsupported(feature))
+    Err(ValueProblem::Unsupported(feature))
 }
 
 /// Return the start of the closing braces. Those in quotes or brackets are not they.
@@ -132,7 +133,7 @@ fn quoted(rest: &str, quote: char) -> Option<usize> {
 }
 
 /// Takes a tag apart.
-pub(super) fn tokens(tag: &str) -> Result<Vec<Token<'_>>, Fault> {
+pub(super) fn tokens(tag: &str) -> Result<Vec<Token<'_>>, ValueProblem> {
     let mut tokens = Vec::new();
     let mut rest = tag.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -192,14 +193,14 @@ fn is_start(char: char) -> bool {
     char.is_alphabetic() || matches!(char, '_' | '$' | '@' | ':')
 }
 
-fn unclosed(tag: &str) -> Fault {
+fn unclosed(tag: &str) -> ValueProblem {
     // What a JSON body makes of double quotes.
     let hint = if tag.contains("\\\"") { ": in JSON, quote with ' instead of \"" } else { "" };
-    Fault::Malformed(format!("`{}` is not closed{hint}", excerpt(tag)))
+    ValueProblem::Malformed(format!("`{}` is not closed{hint}", excerpt(tag)))
 }
 
-fn unknown(rest: &str) -> Fault {
-    Fault::Malformed(format!("a tag has no place for `{}`", excerpt(rest)))
+fn unknown(rest: &str) -> ValueProblem {
+    ValueProblem::Malformed(format!("a tag has no place for `{}`", excerpt(rest)))
 }
 
 /// Enough of a text to find it again.
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn joined(text: &str) -> Result<String, Fault> {
+    fn joined(text: &str) -> Result<String, ValueProblem> {
         let shown = pieces(text)?.into_iter().map(|piece| match piece {
             Piece::Text(text) => text.to_owned(),
             Piece::Tag(tag) => format!("<{tag}>"),
@@ -247,8 +248,8 @@ mod tests {
 
     #[test]
     fn what_is_no_tag_is_refused() {
-        let malformed = |text: &str| Err(Fault::Malformed(text.to_owned()));
-        let unsupported = |text: &str| Err(Fault::Unsupported(text.to_owned()));
+        let malformed = |text: &str| Err(ValueProblem::Malformed(text.to_owned()));
+        let unsupported = |text: &str| Err(ValueProblem::Unsupported(text.to_owned()));
         for (given, expected) in [
             ("}} {{", malformed("the template has `}}` only before `{{`")),
             ("{{!-- a }}", malformed("`{{!-- a }}` is not closed")),

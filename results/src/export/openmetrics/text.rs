@@ -7,7 +7,7 @@ pub(super) type Labels<'a, const N: usize> = [(&'static str, &'a str); N];
 
 /// Metric type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricType {
     /// Goes up.
     Counter,
     /// Goes up and down.
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricType {
     const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -36,7 +36,7 @@ impl Text {
 
     /// Begins a family. Its samples follow, and no other family's until it is done. Its name ends with its unit when it has
     /// one.
-    pub(super) fn family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
+    pub(super) fn family(&mut self, name: &str, kind: MetricType, unit: &str, help: &str) {
         debug_assert!(name.ends_with(unit), "{name} does not end with {unit}");
         let _ = writeln!(self.0, "# TYPE {name} {}", kind.name());
         if !unit.is_empty() {
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_label_cannot_break_out() {
         let mut text = Text::new();
-        text.family("a_seconds", Kind::Gauge, "seconds", "what\nit is");
+        text.family("a_seconds", MetricType::Gauge, "seconds", "what\nit is");
         text.sample("a_seconds", &[("b", "c\"} 5\n\\")], "1");
         assert_eq!(
             text.end(),

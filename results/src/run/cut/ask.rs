@@ -178,7 +178,7 @@ pub enum CutError {
         /// The point.
         second: u64,
         /// The run's seconds.
-        measured: Seconds,
+        measured: SecondRange,
     },
     /// Nothing lies between.
     #[error("--from {from}s is not before --to {to}s: there is no second between them")]
@@ -205,9 +205,9 @@ pub enum CutError {
 
 /// Seconds from one to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seconds(pub u64, pub u64);
+pub struct SecondRange(pub u64, pub u64);
 
-impl fmt::Display for Seconds {
+impl fmt::Display for SecondRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} s to {} s", self.0, self.1)
     }
@@ -225,7 +225,7 @@ impl Cut {
             Span::Seconds { from, to } => {
                 for (flag, second) in [("--from", from), ("--to", to)] {
                     if let Some(second) = second.filter(|second| *second > whole.1) {
-                        return Err(CutError::Outside { flag, second, measured: Seconds(0, whole.1) });
+                        return Err(CutError::Outside { flag, second, measured: SecondRange(0, whole.1) });
                     }
                 }
                 // Who asks for the end of the warm-up alone does not ask for nothing.
@@ -249,10 +249,10 @@ impl Cut {
 }
 
 /// The seconds that a report is of: from the end of the warm-up to the end of the last second in which anything was.
-fn whole(report: &Report) -> Seconds {
+fn whole(report: &Report) -> SecondRange {
     let warmup = report.plan.run.warmup.as_nanos().div_ceil(1_000_000_000);
     let end = report.intervals.iter().map(|row| row.start_s.saturating_add(1)).max().unwrap_or(0);
-    Seconds(u64::try_from(warmup).unwrap_or(u64::MAX).min(end), end)
+    SecondRange(u64::try_from(warmup).unwrap_or(u64::MAX).min(end), end)
 }
 
 fn shards(report: &Report, asked: Option<&Shards>) -> Result<Vec<u32>, CutError> {

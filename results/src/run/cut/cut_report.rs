@@ -21,12 +21,12 @@ pub struct CutReport {
     /// The result that it is a part of.
     pub source: Source,
     /// The seconds.
-    pub part: Part,
+    pub part: CutSeconds,
     /// The shards, in order.
     pub shards: Vec<u32>,
     /// Answers whose times are reported: `all`, `ok`, `throttled` or `error`.
     pub outcome: String,
-    /// Attempts that were intended in these seconds, were sent and ended by themselves, by what they came to: `ok`, `throttled`,
+    /// Attempts that were scheduled in these seconds, were sent and ended by themselves, by what they came to: `ok`, `throttled`,
     /// `error`.
     pub answers: BTreeMap<String, Answered>,
     /// The times of the chosen answers, by series, as in a result; to 0.1 %, the least, the greatest and the mean included.
@@ -56,7 +56,7 @@ pub struct Source {
 
 /// Seconds that the cut holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct CutSeconds {
     /// The first, from the common start.
     pub from_s: u64,
     /// The one after the last.
@@ -86,7 +86,7 @@ pub struct Counted {
     /// Counts of what ended in them.
     #[serde(flatten)]
     pub counts: SecondCounts,
-    /// Attempts per second, over the duration.
+    /// Attempts that ended by themselves, over the duration.
     pub attempts_per_s: f64,
     /// Items that ended by themselves, over the duration: the aborted ones did not.
     pub items_per_s: f64,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cells::CellCounts;
-use super::cut_report::{Answered, Counted, CutReport, Part, SCHEMA, Source};
+use super::cut_report::{Answered, Counted, CutReport, CutSeconds, SCHEMA, Source};
 use super::{Chosen, Cut, Entry, Kind};
 use crate::run::report::{BindingReport, Detail, IntervalRow, Latency, Report};
 use crawlmark_harness::stats::{Bounds, SecondCounts, Series};
@@ -138,14 +138,14 @@ impl<'a> Cutter<'a> {
         (self.cut.to_s as f64).min(self.report.totals.duration_s.max(from)) - from
     }
 
-    fn part(&self, duration_s: f64) -> Part {
+    fn part(&self, duration_s: f64) -> CutSeconds {
         let (chosen, steady) = match &self.cut.chosen {
             Chosen::Whole => ("whole", None),
             Chosen::Asked => ("asked", None),
             Chosen::SteadyState(steady) => ("steady", Some(steady.clone())),
         };
         let Cut { from_s, to_s, .. } = self.cut;
-        Part { from_s, to_s, duration_s, run_s: self.run_s, chosen: chosen.to_owned(), steady }
+        CutSeconds { from_s, to_s, duration_s, run_s: self.run_s, chosen: chosen.to_owned(), steady }
     }
 
     fn answers(&self, duration_s: f64) -> BTreeMap<String, Answered> {
@@ -227,7 +227,7 @@ impl<'a> Cutter<'a> {
         let cpu_us: u64 = rows.iter().fold(0, |all, row| all.saturating_add(row.cpu_us));
         Some(Counted {
             counts,
-            attempts_per_s: per(attempts as f64, duration_s),
+            attempts_per_s: per(attempts.saturating_sub(aborted) as f64, duration_s),
             items_per_s: per(items.saturating_sub(aborted) as f64, duration_s),
             most_in_flight: rows.iter().map(|row| row.in_flight).max().unwrap_or(0),
             max_sched_lag_us: rows.iter().map(|row| row.max_sched_lag_us).fold(0.0, f64::max),

@@ -42,7 +42,7 @@ pub struct Entry {
 
 /// Fault of a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum LineFault {
     /// Not `Tag=..,start,length,max,histogram`.
     #[error("it is not of the form Tag=shard-0.service,START,LENGTH,MAX,HISTOGRAM")]
     Form,
@@ -86,23 +86,23 @@ impl LineReader {
     ///
     /// # Errors
     /// When it is no line of this run's log.
-    pub fn read(&mut self, line: &str) -> Result<Option<Entry>, Fault> {
+    pub fn read(&mut self, line: &str) -> Result<Option<Entry>, LineFault> {
         if line.is_empty() || line.starts_with(['#', '"']) {
             return Ok(None);
         }
-        let (tag, rest) = line.strip_prefix("Tag=").and_then(|rest| rest.split_once(',')).ok_or(Fault::Form)?;
+        let (tag, rest) = line.strip_prefix("Tag=").and_then(|rest| rest.split_once(',')).ok_or(LineFault::Form)?;
         let mut fields = rest.splitn(4, ',');
-        let mut field = || fields.next().ok_or(Fault::Form);
+        let mut field = || fields.next().ok_or(LineFault::Form);
         let (start, length, _max, histogram) = (field()?, field()?, field()?, field()?);
         let second = whole(start)?;
         if whole(length)? != INTERVAL.as_secs() {
-            return Err(Fault::Second);
+            return Err(LineFault::Second);
         }
         let Some((shard, series, kind)) = read_tag(tag)? else { return Ok(None) };
-        self.unpack(histogram).map_err(Fault::Histogram)?;
-        let Cells(cells) = read_cells(&self.plain, self.bounds).map_err(Fault::Histogram)?;
+        self.unpack(histogram).map_err(LineFault::Histogram)?;
+        let Cells(cells) = read_cells(&self.plain, self.bounds).map_err(LineFault::Histogram)?;
         let count = cells.iter().try_fold(0_u64, |all, (_, count)| all.checked_add(*count));
-        let count = count.ok_or(Fault::Histogram("its counts are too large"))?;
+        let count = count.ok_or(LineFault::Histogram("its counts are too large"))?;
         Ok(Some(Entry { shard, series, kind, second, cells, count }))
     }
 
@@ -128,18 +128,18 @@ impl LineReader {
 }
 
 /// `12.000` as 12.
-fn whole(text: &str) -> Result<u64, Fault> {
+fn whole(text: &str) -> Result<u64, LineFault> {
     let (seconds, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits(seconds) || part.bytes().any(|byte| byte != b'0') {
-        return Err(Fault::Second);
+        return Err(LineFault::Second);
     }
-    seconds.parse().map_err(|_| Fault::Second)
+    seconds.parse().map_err(|_| LineFault::Second)
 }
 
 /// `shard-0.service` or `shard-0.service_censored`; none of a series that is not known.
-fn read_tag(tag: &str) -> Result<Option<(u32, Series, Kind)>, Fault> {
-    let unknown = || Fault::Tag(tag.chars().take(40).collect());
+fn read_tag(tag: &str) -> Result<Option<(u32, Series, Kind)>, LineFault> {
+    let unknown = || LineFault::Tag(tag.chars().take(40).collect());
     let (shard, name) = tag.strip_prefix("shard-").and_then(|rest| rest.split_once('.')).ok_or_else(unknown)?;
     let shard = shard.parse().map_err(|_| unknown())?;
     let (name, kind) = name.strip_suffix(CENSORED).map_or((name, Kind::Times), |name| (name, Kind::Ages));
@@ -230,7 +230,7 @@ mod tests {
         let mut reader = LineReader::new(bounds());
         let room = reader.plain.capacity();
         let fault = reader.read(&format!("Tag=shard-0.service,0,1,1,{}", STANDARD.encode(packed))).unwrap_err();
-        assert_eq!(fault, Fault::Histogram("it is cut short, or larger than this run's are"));
+        assert_eq!(fault, LineFault::Histogram("it is cut short, or larger than this run's are"));
         assert_eq!(reader.plain.capacity(), room);
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Answered, Counted, CutReport, Part};
+use super::{Answered, Counted, CutReport, CutSeconds};
 use crate::run::report::Latency;
 use crate::run::words::{limited_by, spectrum as percentiles};
 use crate::show::doc::Doc;
@@ -13,7 +13,7 @@ use crawlmark_harness::stats::SecondCounts;
 #[must_use]
 pub fn doc(cut: &CutReport) -> Doc {
     let name = if cut.source.name.is_empty() { "crawl" } else { &cut.source.name };
-    let Part { from_s, to_s, .. } = cut.part;
+    let CutSeconds { from_s, to_s, .. } = cut.part;
     Doc::new(format!("{name}, {from_s} s to {to_s} s"))
         .facts(rows(cut))
         .in_files()
@@ -24,13 +24,13 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("cut of", format!("{}, {}", cut.source.target, cut.source.started_at)),
         ("part", part(cut)),
-        ("answers", answers(cut)),
+        ("responses", responses(cut)),
     ];
     if let Some(counted) = &cut.counted {
         rows.push((
             "rate",
             format!(
-                "{} items/s, {} attempts/s over {}",
+                "{} items/s, {} requests/s over {}",
                 decimal(counted.items_per_s),
                 decimal(counted.attempts_per_s),
                 seconds(cut.part.duration_s)
@@ -62,11 +62,11 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
 
 /// Return the seconds and the shards of the cut.
 fn part(cut: &CutReport) -> String {
-    let Part { from_s, to_s, run_s, chosen, steady, .. } = &cut.part;
+    let CutSeconds { from_s, to_s, run_s, chosen, steady, .. } = &cut.part;
     let mut part = match (&**chosen, steady) {
         (_, Some(steady)) => steady.sentence.clone(),
-        ("whole", _) => format!("all that was measured: {from_s} s to {to_s} s"),
-        _ => format!("{from_s} s to {to_s} s of {run_s} s, as asked"),
+        ("whole", _) => format!("the whole run after its warm-up: {from_s} s to {to_s} s"),
+        _ => format!("{from_s} s to {to_s} s of {run_s} s"),
     };
     let shards = cut.shards.len();
     if shards < cut.source.shards as usize {
@@ -93,13 +93,13 @@ fn ranges(numbers: &[u32]) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-fn answers(cut: &CutReport) -> String {
+fn responses(cut: &CutReport) -> String {
     let shown = [("ok", "good"), ("throttled", "throttled"), ("error", "failed")].map(|(key, word)| {
         let Answered { count, per_s } = cut.answers.get(key).copied().unwrap_or(Answered { count: 0, per_s: 0.0 });
         let rate = if count > 0 { format!(" ({}/s)", decimal(per_s)) } else { String::new() };
         format!("{} {word}{rate}", grouped(count))
     });
-    format!("of what was due then: {}", shown.join(", "))
+    format!("of requests due in this part: {}", shown.join(", "))
 }
 
 fn spectrum(latency: &Latency) -> String {
@@ -110,7 +110,7 @@ fn spectrum(latency: &Latency) -> String {
     if latency.censored > 0 {
         let _ = write!(
             row,
-            "\n{} cut off or never sent, which count as no faster than they were old",
+            "\n{} requests were cut off or never sent: counted at the age reached (figures marked >= are lower bounds)",
             grouped(latency.censored)
         );
     }
@@ -124,7 +124,7 @@ fn items(counted: &Counted) -> Option<(&'static str, String)> {
         (not_found, "not found"),
         (failed, "failed"),
         (aborted, "aborted"),
-        (throttled, "attempts throttled"),
+        (throttled, "requests throttled"),
         (soft_blocked, "challenge pages"),
         (retries, "retries"),
     ]
@@ -136,9 +136,9 @@ fn items(counted: &Counted) -> Option<(&'static str, String)> {
 }
 
 fn client(counted: &Counted) -> String {
-    let cpu = counted.cpu_us_per_attempt.map_or_else(String::new, |us| format!("{} of CPU per attempt, ", micros(us)));
+    let cpu = counted.cpu_us_per_attempt.map_or_else(String::new, |us| format!("{} of CPU per request, ", micros(us)));
     format!(
-        "{cpu}late by {} at most, {} in flight at the end of a second at most; {} received",
+        "{cpu}send delay up to {}, up to {} in flight at the end of a second; {} received",
         micros(counted.max_sched_lag_us),
         grouped(u64::from(counted.most_in_flight)),
         bytes(counted.counts.bytes_received)

@@ -180,7 +180,8 @@ impl fmt::Display for Condition {
         match metric.unit() {
             Unit::Us => f.write_str(&time(limit)),
             Unit::Flag => write!(f, "{}", limit > 0.0),
-            Unit::PerS | Unit::Share | Unit::Count => write!(f, "{limit}"),
+            Unit::Share => f.write_str(&share(limit)),
+            Unit::PerS | Unit::Count => write!(f, "{limit}"),
         }
     }
 }
@@ -193,6 +194,14 @@ fn time(us: f64) -> String {
         (number >= 1.0 && same).then(|| format!("{number}{unit}"))
     };
     written(6, "s").or_else(|| written(3, "ms")).unwrap_or_else(|| format!("{us}us"))
+}
+
+/// A share in percent, if it is written as it is in that.
+fn share(part: f64) -> String {
+    // Without the digits that are an artefact of the product.
+    let percent = (part * 1e12).round() / 1e10;
+    let is_same = format!("{percent}e-2").parse() == Ok(part);
+    if is_same { format!("{percent}%") } else { part.to_string() }
 }
 
 #[cfg(test)]

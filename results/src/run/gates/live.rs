@@ -2,9 +2,9 @@
 //! closes the report.
 //!
 //! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. Counts and rates are of what ended in a second, times
-//! of what was intended in it, so the times of a second are known once every request that was intended in it has gone and ended. Until
+//! of what was scheduled in it, so the times of a second are known once every request that was scheduled in it has gone and ended. Until
 //! then what is known already may stop the run: its counts, and that what has not ended is at least as old as it is. A verdict waits for
-//! the second to be complete. As in the report, no count holds what was intended in the warm-up, whenever it ended.
+//! the second to be complete. As in the report, no count holds what was scheduled in the warm-up, whenever it ended.
 
 mod watched;
 

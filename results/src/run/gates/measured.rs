@@ -4,7 +4,7 @@
 //! statistics. A figure with too few samples is unknown, with the reason.
 
 use super::{Metric, Quantile, Quantity, Stat};
-use crate::run::report::{Latency, Report, Verdict, WarmUpReport};
+use crate::run::report::{Latency, Report, Verdict};
 use crawlmark_harness::stats::{Counters, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::units::grouped;
 
@@ -72,7 +72,7 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
         Quantity::Lost => Measured::Exactly(report.ledger.lost as f64),
         Quantity::Dropped => Measured::Exactly(totals.dropped as f64),
         Quantity::ConnectionsOpened => Measured::Exactly(totals.connections_opened as f64),
-        other => measure(&WarmUpReport::measured(report.warmup.as_ref(), &report.ledger, totals), other, Basis::Run),
+        other => measure(&report.measured(), other, Basis::Run),
     }
 }
 
@@ -83,7 +83,7 @@ pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
     match metric {
         Metric::Time(series, stat) => of_timing(stats, series, stat),
         Metric::Of(Quantity::Rate) => per_second(stats.counters.items.completed()),
-        Metric::Of(Quantity::AttemptsRate) => per_second(stats.counters.requests.attempts),
+        Metric::Of(Quantity::AttemptsRate) => per_second(stats.counters.completed()),
         Metric::Of(quantity) => measure(&stats.counters, quantity, Basis::Part),
     }
 }
@@ -162,12 +162,12 @@ pub(super) struct Share {
 impl Share {
     /// The share that a quantity is; none of another one.
     fn of(counters: &Counters, quantity: Quantity) -> Option<Self> {
-        let Counters { items, requests } = counters;
+        let Counters { items, requests, .. } = counters;
         let (part, parts, whole, things) = match quantity {
             Quantity::ThrottledRate => (requests.throttled, "throttled attempts", requests.attempts, "attempts"),
             Quantity::ErrorRate => (counters.errors(), "errors", requests.attempts, "attempts"),
             Quantity::RetryRate => (requests.retries, "retries", requests.attempts, "attempts"),
-            Quantity::OkRate => (items.ok, "good items", items.completed(), "items"),
+            Quantity::OkRate => (items.ok, "good items", items.ended(), "items"),
             _ => return None,
         };
         Some(Self { part, parts, whole, things })
@@ -427,6 +427,7 @@ mod tests {
         stats.counters = Counters {
             items: ItemCounts { ok: 70, failed: 9, ..ItemCounts::default() },
             requests: RequestCounts { attempts: 99, throttled: 20, retries: 10, ..RequestCounts::default() },
+            ..Counters::default()
         };
         let seen = |stats: &ShardStats, name| of_stats(metric(name), stats, 2.0);
         assert_eq!(

@@ -37,7 +37,7 @@ pub struct Quantile(u32);
 pub enum Quantity {
     /// Items that ended by themselves, per second.
     Rate,
-    /// Attempts per second.
+    /// Attempts that ended by themselves, per second.
     AttemptsRate,
     /// Throttled attempts over all.
     ThrottledRate,
@@ -45,7 +45,7 @@ pub enum Quantity {
     ErrorRate,
     /// Attempts beyond the first of their item over all.
     RetryRate,
-    /// Good items over those that ended by themselves.
+    /// Good items over those that ended or were cut off.
     OkRate,
     /// Items that ended by themselves.
     Items,

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::run::report::{Report, TARGET_PROCESSES};
 use crate::run::words::machine::{UNKNOWN, environment};
 use crate::show::plot::overlay::Run;
+use crate::show::text::rate_in_words;
 use crawlmark_harness::units::micros;
 
 /// The longest label: longer ones would push what stands beside them off a plot.
@@ -22,10 +23,10 @@ pub(super) struct Difference {
     pub(super) values: Vec<String>,
 }
 
-/// A name for each run, no two alike: its own, with what its plan alone has where others are called so, too, and with a
-/// number where that does not tell them apart.
+/// Return a different name for each run: its own; with the one setting that differs, if runs share a name; else that of its
+/// directory; else with a number.
 #[must_use]
-pub fn labels(reports: &[Report]) -> Vec<String> {
+pub fn labels(reports: &[Report], directories: &[String]) -> Vec<String> {
     let named: Vec<String> = reports.iter().map(|report| report.name.clone()).collect();
     let plans: Vec<Vec<(String, String)>> = reports.iter().map(plan).collect();
     let differing = differing("plan", &plans);
@@ -33,16 +34,21 @@ pub fn labels(reports: &[Report]) -> Vec<String> {
     let told = |n: usize| differing.first().map(|one| format!("{}, {} {}", named[n], one.name, one.values[n]));
     let with_plan: Option<Vec<String>> =
         (differing.len() == 1).then(|| (0..reports.len()).map(told).collect::<Option<_>>()).flatten();
-    [Some(named.clone()), with_plan].into_iter().flatten().find(|labels| are_labels(labels)).unwrap_or_else(|| {
-        let number = |(n, name): (usize, &String)| format!("{} {}", n + 1, shortened(name, LONGEST - 3));
-        named.iter().enumerate().map(number).collect()
-    })
+    let by_directory = (directories.len() == reports.len()).then(|| directories.to_vec());
+    [Some(named.clone()), with_plan, by_directory]
+        .into_iter()
+        .flatten()
+        .find(|labels| are_labels(labels))
+        .unwrap_or_else(|| {
+            let number = |(n, name): (usize, &String)| format!("{} {}", n + 1, shortened(name, LONGEST - 3));
+            named.iter().enumerate().map(number).collect()
+        })
 }
 
 /// True if they are short, and no two alike.
 fn are_labels(labels: &[String]) -> bool {
     let different: BTreeSet<&String> = labels.iter().collect();
-    different.len() == labels.len() && labels.iter().all(|label| label.chars().count() <= LONGEST)
+    !labels.is_empty() && different.len() == labels.len() && labels.iter().all(|label| label.chars().count() <= LONGEST)
 }
 
 fn shortened(name: &str, most: usize) -> String {
@@ -91,7 +97,10 @@ fn plan(report: &Report) -> Vec<(String, String)> {
             // Each time another port.
             "target" if plan.workload.contains_key(TARGET_PROCESSES) => facts.push((name, "bundled".to_owned())),
             "ids" => facts.push((name, plan.ids.to_string())),
-            "rate" => facts.push((name, plan.shaped_rate().map_or_else(|| "none".to_owned(), |rate| rate.to_string()))),
+            "rate" => facts.push((
+                name,
+                plan.shaped_rate().map_or_else(|| "none".to_owned(), |rate| rate_in_words(&rate.to_string())),
+            )),
             // The rate says it.
             "shape" => {}
             _ => flattened(&name, &value, &mut facts),

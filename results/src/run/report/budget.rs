@@ -90,7 +90,7 @@ pub struct HostBudgetReport {
 
 /// A rate limit that is audited.
 #[derive(Debug, Clone, Copy)]
-struct Limit {
+struct AuditedLimit {
     rate: Rate,
     curve: Curve,
     /// Requests at once over all shards.
@@ -106,7 +106,7 @@ struct Audit {
     busiest: Vec<BusiestReport>,
 }
 
-impl Limit {
+impl AuditedLimit {
     fn audit(&self, record: &RunRecord) -> Audit {
         let uses = || {
             let of = |shard: &ShardRecord| (shard.plan.shard, shard.budgets.clone());
@@ -168,15 +168,16 @@ impl WindowReport {
 
 impl BudgetReport {
     pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
+        let warm: u64 = record.shards.iter().map(|shard| shard.warmup.requests.attempts).sum();
         let rate = plan.rate.filter(|_| plan.has_budget())?;
         let curve = Curve::of(plan.shape, plan.duration);
-        let limit = Limit { rate, curve, burst: plan.at_once(), is_within: |scope| scope == Scope::Run };
+        let limit = AuditedLimit { rate, curve, burst: plan.at_once(), is_within: |scope| scope == Scope::Run };
         let Audit { kept, unaudited_shards, worst_window, busiest } = limit.audit(record);
         Some(Self {
             rate: plan.shaped_rate()?.to_string(),
             rate_per_s: rate.per_second(),
             burst: limit.burst,
-            achieved_per_s: achieved_per_s(plan, rate, totals, kept),
+            achieved_per_s: achieved_per_s((plan, rate), warm, totals, kept),
             utilisation: utilisation(plan, totals),
             kept,
             unaudited_shards,
@@ -186,11 +187,11 @@ impl BudgetReport {
     }
 }
 
-/// [`BudgetReport::achieved_per_s`] of a budget that was kept or was not.
-pub(crate) fn achieved_per_s(plan: &RunPlan, rate: Rate, totals: &Totals, kept: bool) -> f64 {
+/// [`BudgetReport::achieved_per_s`] of a budget that was kept or was not, in a run that made so many attempts in its warm-up.
+pub(crate) fn achieved_per_s((plan, rate): (&RunPlan, Rate), warm: u64, totals: &Totals, kept: bool) -> f64 {
     let measured_s = (totals.duration_s - plan.warmup.as_secs_f64()).max(0.0);
     let at_once_s = plan.at_once_at_start() as f64 / rate.per_second();
-    let achieved_per_s = share(totals.attempts_per_s * measured_s, measured_s + at_once_s);
+    let achieved_per_s = share(totals.attempts.saturating_sub(warm) as f64, measured_s + at_once_s);
     // What a late shard makes up for after the warm-up was offered before.
     if kept { achieved_per_s.min(rate.per_second()) } else { achieved_per_s }
 }
@@ -205,7 +206,7 @@ pub(crate) fn utilisation(plan: &RunPlan, totals: &Totals) -> f64 {
 impl HostBudgetReport {
     pub(super) fn new(plan: &RunPlan, record: &RunRecord) -> Option<Self> {
         let (rate, burst) = plan.per_host.rate.zip(plan.per_host.at_once(plan.shards))?;
-        let limit = Limit { rate, curve: Curve::FLAT, burst, is_within: |scope| scope != Scope::Run };
+        let limit = AuditedLimit { rate, curve: Curve::FLAT, burst, is_within: |scope| scope != Scope::Run };
         let Audit { kept, unaudited_shards, worst_window, busiest } = limit.audit(record);
         let (text, rate_per_s) = (rate.to_string(), rate.per_second());
         Some(Self { rate: text, rate_per_s, burst, kept, unaudited_shards, worst_window, busiest })

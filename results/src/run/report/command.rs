@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The command line that asks for the same plan again. Made by whoever read the one that was typed: the plan alone does not
+/// The command line that asks for the same plan again. Made by the reader of the one that was typed: the plan alone does not
 /// say which of its values were asked for, and the harness knows no flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandLine {

@@ -58,22 +58,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crawlmark_harness::stats::{Bounds, Counters, ShardStats};
+    use crawlmark_harness::stats::{AnswerBins, Bounds, Counters, ShardStats};
     use crawlmark_harness::supervisor::{Interval, ShardSecond};
-    use crawlmark_harness::wire::{BindingTimes, Scheduled};
+    use crawlmark_harness::wire::{Scheduled, SecondFigures};
 
     fn row(index: u64, seconds: Vec<ShardSecond>) -> IntervalRow {
         IntervalRow::new(&Interval {
-            index,
+            figures: SecondFigures { index, ..SecondFigures::default() },
             warmup: Counters::default(),
             merged: ShardStats::new(Bounds::for_timeout(Duration::from_secs(1))),
             scheduled: Scheduled::default(),
+            answers: AnswerBins::default(),
             shards: Vec::new(),
-            in_flight: 0,
-            cpu_us: 0,
-            max_sched_lag_ns: 0,
-            binding: BindingTimes::default(),
-            standing: None,
             seconds,
         })
     }

@@ -1,5 +1,7 @@
 //! One second of the run, as a row.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::budget::offered;
@@ -8,20 +10,20 @@ use super::totals::reads_as;
 use super::{BindingReport, Spread};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::shard::INTERVAL;
-use crawlmark_harness::stats::{Percentile, SecondCounts, Series};
-use crawlmark_harness::supervisor::{Interval, RunRecord, ShardSecond};
+use crawlmark_harness::stats::{AnswerBins, Percentile, SecondCounts, Series, ShardStats};
+use crawlmark_harness::supervisor::{Interval, OpenInterval, RunRecord, ShardSecond};
 
 /// One second over all shards. What is counted is in the second in which it ended; `scheduled` and the times are in the second in
-/// which a request was intended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// which a request was scheduled.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct IntervalRow {
     /// Since the common start.
     pub start_s: u64,
     /// Requests that the budget offered in it, or that an open loop's timetable held, without those of a shard that was no
     /// longer there; null without a rate.
     pub offered: Option<f64>,
-    /// Requests intended in it: attempts, and those of an open loop that never went. Null of an older version, which counted
-    /// everything in the second in which it was intended.
+    /// Requests scheduled in it: attempts, and those of an open loop that never went. Null of an older version, which counted
+    /// everything in the second in which it was scheduled.
     #[serde(default)]
     pub scheduled: Option<u64>,
     /// Scheduled requests with a good or not-found answer. Null in results of older versions.
@@ -31,12 +33,16 @@ pub struct IntervalRow {
     /// port or descriptor. Null of an older version.
     #[serde(default)]
     pub scheduled_failed: Option<u64>,
+    /// Answers of any status in each [bin](AnswerBins) of 20 ms, as one character each: the number of binary digits of their count in
+    /// base 36, so `0` for none, `1` for one, `2` for two or three. Null of an older version.
+    #[serde(default)]
+    pub answers: Option<String>,
     /// Counts of what ended in it.
     #[serde(flatten)]
     pub counts: SecondCounts,
     /// Requests under way at its end.
     pub in_flight: u32,
-    /// Median service time of what was intended in it.
+    /// Median service time of what was scheduled in it.
     pub p50_us: Option<f64>,
     /// 90th percentile of the service time.
     pub p90_us: Option<f64>,
@@ -48,7 +54,7 @@ pub struct IntervalRow {
     pub response_p90_us: Option<f64>,
     /// 99th percentile of the response time, or the least that it can be; null in a closed loop.
     pub response_p99_us: Option<f64>,
-    /// Slowest of what was intended in it, or the least that it can be: the response time in an open loop, the service time in a closed one. Null of an
+    /// Slowest of what was scheduled in it, or the least that it can be: the response time in an open loop, the service time in a closed one. Null of an
     /// older version.
     #[serde(default)]
     pub max_us: Option<f64>,
@@ -97,6 +103,7 @@ impl IntervalRow {
             scheduled: Some(interval.scheduled.requests),
             scheduled_good: Some(interval.scheduled.good),
             scheduled_failed: Some(interval.scheduled.failed),
+            answers: Some(interval.answers.iter().map(digit).collect()),
             counts: SecondCounts::of(&counters.items, &counters.requests),
             in_flight: interval.in_flight,
             p50_us: percentile(Series::ServiceOk, 0.5),
@@ -105,9 +112,7 @@ impl IntervalRow {
             response_p50_us: percentile(Series::ResponseOk, 0.5),
             response_p90_us: percentile(Series::ResponseOk, 0.9),
             response_p99_us: percentile(Series::ResponseOk, 0.99),
-            max_us: [Series::ResponseOk, Series::ServiceOk]
-                .iter()
-                .find_map(|series| Some(interval.merged.timing(*series)?.exact().greatest_ns()? as f64 / 1e3)),
+            max_us: max_us(&interval.merged),
             max_sched_lag_us: interval.max_sched_lag_ns as f64 / 1e3,
             cpu_us: interval.cpu_us,
             binding: BindingReport::new(interval.binding),
@@ -119,4 +124,55 @@ impl IntervalRow {
             shards: interval.seconds.clone(),
         }
     }
+
+    /// True if the second begins after a warm-up of this length.
+    pub(crate) fn is_after(&self, warmup: Duration) -> bool {
+        self.start_s as f64 >= warmup.as_secs_f64()
+    }
+
+    /// Return for each of the first seconds of a run if a good answer came in it, or was under way in it and came later: a slow target
+    /// is not a silent one. Requests of an open loop may have waited for their connections. The second before a silent one is silent as
+    /// well if its own requests were not answered and its answers were to earlier ones: the target died at its start.
+    pub(crate) fn answered(rows: &[Self]) -> Vec<bool> {
+        let mut under_way = 0_i128;
+        let state = |row: &Self| {
+            let came = row.ok + row.not_found;
+            under_way += i128::from(row.scheduled_good.unwrap_or(came));
+            let is_answered = came > 0 || under_way > 0;
+            under_way -= i128::from(came);
+            let is_dying = row.scheduled_good == Some(0) && row.scheduled.unwrap_or(0) > 0 && under_way <= 0;
+            (is_answered, is_dying)
+        };
+        let states: Vec<(bool, bool)> = rows.iter().map(state).collect();
+        let next = states.iter().skip(1).map(|(is_answered, _)| *is_answered).chain([true]);
+        states.iter().zip(next).map(|((is_answered, is_dying), next)| *is_answered && (next || !is_dying)).collect()
+    }
+
+    /// Return the least number of answers in each bin; none in results of older versions.
+    pub(crate) fn answers_in_bins(&self) -> Option<impl Iterator<Item = u64>> {
+        let least = |digit: char| digit.to_digit(RADIX).map_or(0, |digits| (1 << digits) >> 1);
+        Some(self.answers.as_ref()?.chars().map(least).take(AnswerBins::COUNT))
+    }
+
+    /// Create the row of a second that is over, with requests that have not ended: its counts, and a lower bound of its slowest time.
+    #[must_use]
+    pub fn open(OpenInterval { index, least }: &OpenInterval) -> Self {
+        let counts = SecondCounts::of(&least.counters.items, &least.counters.requests);
+        Self { start_s: *index, counts, max_us: max_us(least), ..Self::default() }
+    }
+}
+
+/// Base of the digits of [`IntervalRow::answers`].
+const RADIX: u32 = 36;
+
+/// The digit of a bin with `count` answers.
+fn digit(count: u32) -> char {
+    char::from_digit(u32::BITS - count.leading_zeros(), RADIX).unwrap_or('0')
+}
+
+/// Return the slowest time of `stats`, or its lower bound, us: the response time in an open loop, the service time in a closed one.
+fn max_us(stats: &ShardStats) -> Option<f64> {
+    [Series::ResponseOk, Series::ServiceOk]
+        .iter()
+        .find_map(|series| Some(stats.timing(*series)?.exact().greatest_ns()? as f64 / 1e3))
 }

@@ -69,10 +69,11 @@ impl Latency {
         }
     }
 
-    /// Summarize these series of `stats`, by name.
+    /// Summarize these series of `stats`, by name, and TLS handshakes if there were any.
     #[must_use]
     pub fn all(stats: &ShardStats, kept: &[Series], detail: Detail) -> BTreeMap<String, Self> {
-        kept.iter().map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
+        let tls = stats.timing(Series::Tls).map(|_| &Series::Tls);
+        kept.iter().chain(tls).map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
     }
 
     /// Summarize a distribution.

@@ -9,7 +9,7 @@ const USED: f64 = 0.9;
 
 /// A limit by the name that a reader can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Limit {
+pub(crate) enum LimitName {
     /// All connections were in use.
     Connections,
     /// `--per-host-connections`.
@@ -26,7 +26,7 @@ pub(crate) enum Limit {
 
 /// Evidence of the limit on a run or a shard.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held<'a> {
+pub(crate) struct LimitEvidence<'a> {
     plan: &'a RunPlan,
     binding: BindingReport,
     /// True if all connections of a shard were in use at once.
@@ -35,7 +35,7 @@ pub(crate) struct Held<'a> {
     used: f64,
 }
 
-impl<'a> Held<'a> {
+impl<'a> LimitEvidence<'a> {
     /// Evidence on a shard.
     pub(crate) fn shard(plan: &'a RunPlan, shard: &ShardReport) -> Self {
         let used = shard.scheduled.map_or(1.0, |scheduled| share(shard.totals.attempts as f64, scheduled as f64));
@@ -57,54 +57,54 @@ impl<'a> Held<'a> {
     }
 
     /// The limit that requests waited for when they had no connection.
-    pub(crate) fn for_connection(&self) -> Limit {
+    pub(crate) fn for_connection(&self) -> LimitName {
         self.longest(self.is_full)
     }
 
     /// The limit that requests waited for before they might have a connection.
-    pub(crate) fn before_connection(&self) -> Limit {
+    pub(crate) fn before_connection(&self) -> LimitName {
         self.longest(false)
     }
 
     /// The limit that made a shard drop requests, of which `last` held at the end.
-    pub(crate) fn dropped(&self, last: Binding) -> Limit {
+    pub(crate) fn dropped(&self, last: Binding) -> LimitName {
         let longest = self.for_connection();
         match (last, longest) {
-            (Binding::Rate, Limit::Pause) | (Binding::Pause, Limit::PerHostRate) => longest,
-            (Binding::Rate, _) => Limit::PerHostRate,
-            (Binding::Pause, _) => Limit::Pause,
-            (Binding::Target, _) => Limit::Target,
-            (Binding::Concurrency | Binding::Idle, _) if self.is_full => Limit::Connections,
+            (Binding::Rate, LimitName::Pause) | (Binding::Pause, LimitName::PerHostRate) => longest,
+            (Binding::Rate, _) => LimitName::PerHostRate,
+            (Binding::Pause, _) => LimitName::Pause,
+            (Binding::Target, _) => LimitName::Target,
+            (Binding::Concurrency | Binding::Idle, _) if self.is_full => LimitName::Connections,
             (Binding::Concurrency | Binding::Idle, _) => longest,
         }
     }
 
-    fn longest(&self, has_full: bool) -> Limit {
+    fn longest(&self, has_full: bool) -> LimitName {
         let BindingReport { rate, concurrency, pause, target, idle } = self.binding;
         let per_host = self.plan.per_host;
         let when = |is: bool, part: f64| if is { part } else { 0.0 };
         let parts = [
-            (when(has_full, concurrency + idle), Limit::Connections),
-            (when(!self.is_full && per_host.connections.is_some(), concurrency), Limit::PerHostConnections),
-            (when(self.is_rate_per_host(), rate), Limit::PerHostRate),
+            (when(has_full, concurrency + idle), LimitName::Connections),
+            (when(!self.is_full && per_host.connections.is_some(), concurrency), LimitName::PerHostConnections),
+            (when(self.is_rate_per_host(), rate), LimitName::PerHostRate),
             // The schedule of a single host is put off by a pause, and nothing waits for it.
-            (when(per_host.hosts > 1, pause), Limit::Pause),
-            (target, Limit::Target),
+            (when(per_host.hosts > 1, pause), LimitName::Pause),
+            (target, LimitName::Target),
         ];
         let longest = parts.into_iter().filter(|(part, _)| *part > 0.0).max_by(|a, b| a.0.total_cmp(&b.0));
         longest.map_or_else(
             || match (has_full, per_host.rate, per_host.connections) {
-                (true, ..) => Limit::Connections,
-                (_, Some(_), _) => Limit::PerHostRate,
-                (_, _, Some(_)) => Limit::PerHostConnections,
-                _ => Limit::Unknown,
+                (true, ..) => LimitName::Connections,
+                (_, Some(_), _) => LimitName::PerHostRate,
+                (_, _, Some(_)) => LimitName::PerHostConnections,
+                _ => LimitName::Unknown,
             },
             |(_, limit)| limit,
         )
     }
 }
 
-impl Limit {
+impl LimitName {
     /// Object of "waited for".
     pub(crate) fn words(self, plan: &RunPlan) -> &'static str {
         match self {

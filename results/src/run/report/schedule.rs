@@ -39,7 +39,7 @@ pub struct ScheduleReport {
     pub unscheduled: u64,
     /// Those that had a connection and were sent, as a part of all that was due: scheduled, told by shards that died, and unscheduled.
     pub sent_share: f64,
-    /// Attempts per second of the timetable: after the warm-up, until the last request was intended. Answers may take longer
+    /// Attempts per second of the timetable: after the warm-up, until the last request was scheduled. Answers may take longer
     /// than that, so this is no throughput; that is `totals.attempts_per_s`.
     pub achieved_per_s: f64,
     /// Delay of the timetable by throttle pauses within the run, in the shard with the longest one.
@@ -48,7 +48,7 @@ pub struct ScheduleReport {
     pub untold_shards: usize,
 }
 
-/// Requests that were intended while the run warmed up: counted, and left out of times, rates, shares and thresholds.
+/// Requests that were scheduled while the run warmed up: counted, and left out of times, rates, shares and thresholds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpReport {
     /// Duration, s.
@@ -128,7 +128,8 @@ pub(super) fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64
     let end = duration.filter(|_| !was_stopped).map_or(last, duration_ns);
     let curve = Curve::of(shape, duration);
     let held = rate.permits_in(curve.at(end).saturating_sub(curve.at(heard(shard)))) / u64::from(stride.max(1));
-    Some(held.min(Ledger::of(shard).lost))
+    let Ledger { not_attempted, lost, .. } = Ledger::of(shard);
+    Some(held.min(not_attempted + lost))
 }
 
 /// [`ScheduleReport::achieved_per_s`] of a run that made so many attempts in its warm-up. One of constant gaps is never ahead of
@@ -169,10 +170,14 @@ impl WarmUpReport {
     /// run where what the warm-up came to is unknown.
     pub(crate) fn measured(warmup: Option<&Self>, items: &ItemCounts, requests: &RequestCounts) -> Counters {
         let Some((warm, counted)) = warmup.and_then(|warm| Some((warm, warm.counted.as_ref()?))) else {
-            return Counters { items: *items, requests: requests.clone() };
+            return Counters { items: *items, requests: requests.clone(), ..Counters::default() };
         };
         // Results of older versions have the attempts here alone.
         let of_warmup = RequestCounts { attempts: warm.attempts, ..counted.requests.clone() };
-        Counters { items: items.without(&counted.items), requests: requests.clone().without(&of_warmup) }
+        Counters {
+            items: items.without(&counted.items),
+            requests: requests.clone().without(&of_warmup),
+            ..Counters::default()
+        }
     }
 }

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::share;
-use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Counters, ItemCounts, RequestCounts};
 use crawlmark_harness::supervisor::ShardRecord;
 use crawlmark_harness::units::IdRange;
@@ -16,9 +15,9 @@ pub struct Ledger {
     /// Those that were tried, as far as is known. Older versions counted the unfinished as failed or given up.
     #[serde(flatten)]
     pub items: ItemCounts,
-    /// Never tried: no request for them was sent.
+    /// Never tried: no request for them was sent. Older versions counted those of a shard that died as lost.
     pub not_attempted: u64,
-    /// Their shard ended before it could tell.
+    /// Started by a shard that died, as far as is known, or perhaps started since its last report.
     pub lost: u64,
 }
 
@@ -31,13 +30,13 @@ pub struct Totals {
     /// From the common start to the end of the last attempt, or to the end of the run's duration, or until it was stopped, when it waited
     /// until then with items left.
     pub duration_s: f64,
-    /// Items that ended by themselves, per second: the aborted ones did not. Rates count what was intended after the warm-up,
+    /// Items that ended by themselves, per second: the aborted ones did not. Rates count what was scheduled after the warm-up,
     /// over the time from the end of the warm-up to the end of the last attempt.
     pub items_per_s: f64,
     /// Good items per second. Null in results of older versions.
     #[serde(default)]
     pub ok_per_s: Option<f64>,
-    /// Attempts per second of the same time.
+    /// Attempts that ended by themselves, per second of the same time. Results of older versions count those that were cut off, too.
     pub attempts_per_s: f64,
     /// The most requests under way at once; over shards, the sum of each one's, which they may not have reached together.
     pub peak_in_flight: u64,
@@ -70,11 +69,13 @@ impl Ledger {
     pub(super) fn of(record: &ShardRecord) -> Self {
         let planned: u64 = record.ids.iter().map(IdRange::len).sum();
         let items = record.stats.counters.items;
-        let (not_attempted, lost) = match record.fault {
+        let (not_attempted, lost) = if record.fault.is_some() {
+            let unknown = planned.saturating_sub(items.begun());
+            let not_attempted = record.remaining.min(unknown);
+            (not_attempted, unknown - not_attempted)
+        } else {
             // Its own count of what it never dealt out, not the rest of a subtraction: whether it all adds up is checked.
-            None => (record.remaining, 0),
-            // What a shard did between its last word and its death is unknown.
-            Some(_) => (0, planned.saturating_sub(items.begun())),
+            (record.remaining, 0)
         };
         Self { planned, items, not_attempted, lost }
     }
@@ -117,18 +118,18 @@ impl Totals {
             duration_s,
             items_per_s: per_s(counters.items.completed()),
             ok_per_s: Some(per_s(counters.items.ok)),
-            attempts_per_s: per_s(counters.requests.attempts),
+            attempts_per_s: per_s(counters.completed()),
             peak_in_flight,
         }
     }
 
-    /// With rates that leave out what was intended in a warm-up of `warmup_s`, and its time.
+    /// With rates that leave out what was scheduled in a warm-up of `warmup_s`, and its time.
     pub(super) fn without_warmup(mut self, counters: &Counters, warm: &Counters, warmup_s: f64) -> Self {
         let measured_s = (self.duration_s - warmup_s).max(0.0);
         let per_s = |count: u64, warm: u64| share(count.saturating_sub(warm) as f64, measured_s);
         self.items_per_s = per_s(counters.items.completed(), warm.items.completed());
         self.ok_per_s = Some(per_s(counters.items.ok, warm.items.ok));
-        self.attempts_per_s = per_s(self.attempts, warm.requests.attempts);
+        self.attempts_per_s = per_s(counters.completed(), warm.completed());
         self
     }
 
@@ -143,23 +144,5 @@ impl Totals {
     #[must_use]
     pub fn good_per_s(&self, items: &Ledger) -> f64 {
         self.ok_per_s.unwrap_or_else(|| share(self.items_per_s * items.ok as f64, items.completed() as f64))
-    }
-}
-
-/// The name of a cause of failure wherever people read it: of a status that was rejected.
-pub(crate) fn status_in_words(status: u16) -> String {
-    format!("status {status}")
-}
-
-/// The name of a cause of failure wherever people read it: of a kind of error.
-pub(crate) fn error_in_words(kind: ErrorKind) -> String {
-    match kind {
-        ErrorKind::ConnectRefused => "connection refused".to_owned(),
-        ErrorKind::ConnectTimeout => "connection timed out".to_owned(),
-        ErrorKind::ConnectFailed => "connection failed".to_owned(),
-        ErrorKind::Timeout => "timed out".to_owned(),
-        ErrorKind::Closed => "closed without an answer".to_owned(),
-        ErrorKind::Incomplete => "closed in the answer".to_owned(),
-        other => other.name().replace('_', " "),
     }
 }

@@ -1,7 +1,8 @@
-//! May the result be believed? A verdict with reasons; each check that was made is named, and each that could not be.
+//! Validity of a run: decides whether its result is valid, and why not. Every check is listed, those that could not be made too.
 //!
-//! One row of [`GATES`] per check, one small function per row, every threshold with its reason in [`thresholds`]. A gate
-//! that trips says what was seen, what that means for the numbers and what can be done about it.
+//! One row of [`GATES`] per check, one small function per row, every limit with its reason in [`thresholds`]. A check that finds
+//! something says what happened, what that means for the numbers and what to do. (The user's thresholds are in
+//! [`gates`](crate::run::gates).)
 
 mod answers;
 mod machine;
@@ -22,7 +23,19 @@ use crawlmark_harness::units::micros;
 /// The check that notes a suspended run.
 pub(crate) const SUSPENSION: &str = "suspension";
 
-/// Result of the checks, the gravest last.
+/// Result of the checks, the gravest last: of several findings, the verdict is the one that a reader must know first.
+///
+/// The order says what the figures are worth, not what is worse. A graver finding makes the question of a lesser one moot:
+///
+/// - Figures that are not of the whole run ([`Incomplete`](Self::Incomplete)) may be missing the very requests that another finding is about.
+/// - Where all requests were within the warm-up ([`NothingMeasured`](Self::NothingMeasured)), there are no figures to judge.
+/// - Where too many requests failed ([`TargetLimited`](Self::TargetLimited)), the figures are about failures, and a quiet machine or a faster
+///   client would only measure them better.
+/// - A disturbance ([`Disturbed`](Self::Disturbed)) has to be excluded by another run before a limit of the client is worth mending.
+/// - A slow client ([`ClientLimited`](Self::ClientLimited)) makes requests wait for connections and for the budget.
+/// - Connections in use ([`ConcurrencyLimited`](Self::ConcurrencyLimited)) hold up requests that the budget would have let go.
+/// - Waits for the budget ([`BudgetLimited`](Self::BudgetLimited)) are in the response times; a few errors ([`Errors`](Self::Errors)) are
+///   left out of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -36,15 +49,30 @@ pub enum Verdict {
     ConcurrencyLimited,
     /// The client, not the target, set the pace.
     ClientLimited,
-    /// Too many requests failed or were refused.
-    TargetLimited,
     /// Something happened that a measurement should not see.
     Disturbed,
+    /// Too many requests failed, were refused or were cut off.
+    TargetLimited,
+    /// Every request was within the warm-up.
+    NothingMeasured,
     /// A part is missing, or the parts do not add up.
     Incomplete,
 }
 
 impl Verdict {
+    /// Every verdict, the gravest last.
+    pub const ALL: [Self; 9] = [
+        Self::Valid,
+        Self::Errors,
+        Self::BudgetLimited,
+        Self::ConcurrencyLimited,
+        Self::ClientLimited,
+        Self::Disturbed,
+        Self::TargetLimited,
+        Self::NothingMeasured,
+        Self::Incomplete,
+    ];
+
     /// The name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -54,8 +82,9 @@ impl Verdict {
             Self::BudgetLimited => "budget_limited",
             Self::ConcurrencyLimited => "concurrency_limited",
             Self::ClientLimited => "client_limited",
-            Self::TargetLimited => "target_limited",
             Self::Disturbed => "disturbed",
+            Self::TargetLimited => "target_limited",
+            Self::NothingMeasured => "nothing_measured",
             Self::Incomplete => "incomplete",
         }
     }
@@ -66,6 +95,10 @@ impl Verdict {
 pub struct Validity {
     /// The gravest finding.
     pub verdict: Verdict,
+    /// Verdicts of all findings, the gravest last. Absent from results of earlier versions, in which `disturbed` was graver than
+    /// `target_limited`.
+    #[serde(default)]
+    pub verdicts: Vec<Verdict>,
     /// Every finding.
     pub reasons: Vec<String>,
     /// The checks that were made, whatever they found.
@@ -147,33 +180,35 @@ const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> C
     Check { name, verdict, look }
 }
 
-/// Every check that is made of what the run itself saw. The target's books and its processes are checked where they are
+/// Every check that is made of what the run itself saw. The target's counts and its processes are checked where they are
 /// known.
-const GATES: [Check; 27] = [
+const GATES: [Check; 29] = [
     gate("every shard's end", Verdict::Incomplete, shards::ends),
     gate("the sums", Verdict::Incomplete, shards::sums),
-    gate("answers", Verdict::TargetLimited, answers::most_failed),
+    gate("responses", Verdict::TargetLimited, answers::most_failed),
     gate("failed requests", Verdict::Errors, answers::some_failed),
-    gate("time without a good answer", Verdict::TargetLimited, answers::dead),
-    gate("seconds without a good answer", Verdict::Errors, answers::partly_dead),
-    gate("answers at the end", Verdict::TargetLimited, answers::silent_at_the_end),
-    gate("a measured time", Verdict::TargetLimited, answers::nothing_measured),
+    gate("requests cut off", Verdict::TargetLimited, answers::most_cut_off),
+    gate("requests cut off in a closed loop", Verdict::Errors, answers::some_cut_off),
+    gate("time without a good response", Verdict::TargetLimited, answers::dead),
+    gate("seconds without a good response", Verdict::Errors, answers::partly_dead),
+    gate("responses at the end", Verdict::TargetLimited, answers::silent_at_the_end),
+    gate("a measured time", Verdict::NothingMeasured, answers::nothing_measured),
     gate("throttling", Verdict::TargetLimited, answers::throttled),
     gate("CPU use of each shard", Verdict::ClientLimited, shards::cpu_use),
     gate("run-queue delay", Verdict::ClientLimited, shards::run_delay),
-    gate("scheduling lag", Verdict::ClientLimited, shards::sched_lag),
-    gate("loop lag", Verdict::ClientLimited, shards::loop_lag),
+    gate("send delay", Verdict::ClientLimited, shards::sched_lag),
+    gate("event-loop delay", Verdict::ClientLimited, shards::loop_lag),
     gate("steal", Verdict::Disturbed, shards::steal),
     gate("speed of the CPU", Verdict::Disturbed, shards::speed),
     gate("CPU pressure", Verdict::Disturbed, machine::cpu_pressure),
     gate("local ports", Verdict::ClientLimited, machine::local_ports),
-    gate("ports held back", Verdict::ClientLimited, machine::ports_held_back),
+    gate("local ports in TIME_WAIT", Verdict::ClientLimited, machine::ports_held_back),
     gate("descriptors", Verdict::ClientLimited, machine::descriptors),
     gate("retransmits", Verdict::Disturbed, machine::retransmits),
     gate("listen queue", Verdict::TargetLimited, machine::listen_queue),
     gate("requests that were due", Verdict::ConcurrencyLimited, open_loop::dropped_for_connections),
-    gate("requests held back by a limit", Verdict::BudgetLimited, open_loop::dropped_for_limits),
-    gate("requests held back by throttling", Verdict::TargetLimited, open_loop::dropped_for_throttling),
+    gate("requests delayed by a limit", Verdict::BudgetLimited, open_loop::dropped_for_limits),
+    gate("requests delayed by throttling", Verdict::TargetLimited, open_loop::dropped_for_throttling),
     gate("requests postponed by throttling", Verdict::TargetLimited, open_loop::postponed),
     gate("waits for connections in use", Verdict::ConcurrencyLimited, open_loop::connections),
     gate("waits for a limit", Verdict::BudgetLimited, open_loop::limits),
@@ -185,6 +220,7 @@ impl Validity {
     pub fn judge(evidence: &Evidence<'_>) -> Self {
         let mut validity = Self {
             verdict: Verdict::Valid,
+            verdicts: Vec::new(),
             reasons: Vec::new(),
             checked: Vec::new(),
             unavailable: Vec::new(),
@@ -246,6 +282,9 @@ impl Validity {
         for reason in found {
             self.reasons.push(reason);
             self.verdict = self.verdict.max(verdict);
+            if let Err(at) = self.verdicts.binary_search(&verdict) {
+                self.verdicts.insert(at, verdict);
+            }
         }
     }
 }

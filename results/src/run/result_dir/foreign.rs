@@ -1,4 +1,4 @@
-//! Bounds of saved files. Whoever reads a result may have it from somebody else, or from a disk that failed: no number, text or histogram
+//! Bounds of saved files. A result may come from another person, or from a disk that failed: no number, text or histogram
 //! in it may make a reader loop, allocate or draw without an end. Everything that reads saved JSON calls this.
 //!
 //! Two passes: [`from_str`] bounds each value by its name alone, for names carry their unit; `check` bounds what a report's values mean.
@@ -137,7 +137,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// A name as it is shown, whoever chose it.
+/// A name as it is shown.
 pub(super) fn short(text: &str) -> String {
     const SHOWN: usize = 60;
     visible(text).replace(['\n', '\t'], " ").chars().take(SHOWN).collect()

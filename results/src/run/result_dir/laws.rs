@@ -4,13 +4,14 @@
 use std::path::Path;
 
 use super::read::parse;
-use super::{consistency, foreign};
+use super::{agree, consistency, foreign};
 use crate::export::{Format, export};
 use crate::run::report::{Report, SCHEMA};
 use crate::run::{cut, words};
 use crate::show::plot;
+use crate::studies::StudyResult;
 use crate::studies::capacity::{in_hindsight, read_journal, search_of};
-use crate::studies::compare::{Contest, FILE, SCHEMA as CONTEST};
+use crate::studies::compare::{Contest, DesignError, FILE, SCHEMA as CONTEST};
 
 /// Checks all laws on any bytes as `result.json` and as `comparison.json`.
 ///
@@ -33,9 +34,26 @@ pub fn check(bytes: &[u8]) {
             }
         }
     }
-    if let Err(error) = parse::<Contest>(Path::new(FILE), &json, CONTEST) {
-        check_complaint(&error.to_string());
+    match parse::<Contest>(Path::new(FILE), &json, CONTEST) {
+        Err(error) => check_complaint(&error.to_string()),
+        Ok(contest) => check_contest(&contest),
     }
+}
+
+/// Checks that a comparison is made again from its rounds, or refused in one line. Made again, it follows from them and can be shown.
+fn check_contest(contest: &Contest) {
+    let again = |contest: &Contest| contest.again(|_| Ok::<_, DesignError>(None)).map(|(again, _)| again);
+    let made = match again(contest) {
+        Err(why) => return check_complaint(&why.to_string()),
+        Ok(made) => made,
+    };
+    if let Err(why) = agree(contest, &made) {
+        check_complaint(&why);
+    }
+    let follows = again(&made).map(|twice| agree(&made, &twice));
+    assert_eq!(follows, Ok(Ok(())), "a comparison does not follow from its own rounds");
+    let (doc, plots) = (made.doc(), made.plots());
+    let _ = (doc.html(&plots), doc.terminal(80), doc.markdown(), made.exports());
 }
 
 /// Checks all laws on any bytes as the journal of a capacity search.
@@ -66,5 +84,6 @@ fn show(report: &Report) {
 
 fn check_complaint(why: &str) {
     assert!(!why.contains('\n'), "not one line: {why}");
-    assert!(why.len() < 1_000, "a complaint of {} bytes", why.len());
+    let length = why.chars().count();
+    assert!(length < 1_000, "a complaint of {length} characters");
 }

@@ -81,22 +81,24 @@ pub struct IntervalLog<'a> {
 }
 
 impl IntervalLog<'_> {
-    /// Appends an interval. A failure to write is kept for [`IntervalLog::end`]: it must not stop the run. Nothing is appended
-    /// after it, so that what is in the file is the beginning of the log.
+    /// Append an interval and hand it to the kernel: a supervisor that is killed leaves all intervals up to then. A failure to
+    /// write is kept for [`IntervalLog::end`]: it must not stop the run. Nothing is appended after it, so that the file holds
+    /// the beginning of the log.
     pub fn append(&mut self, interval: &Interval) {
-        if self.failed.is_some() {
-            return;
+        if self.failed.is_none() {
+            self.failed = self.lines(interval).and_then(|()| self.file.flush()).err();
         }
+    }
+
+    fn lines(&mut self, interval: &Interval) -> io::Result<()> {
         let start = INTERVAL.saturating_mul(u32::try_from(interval.index).unwrap_or(u32::MAX));
         for (shard, times) in &interval.shards {
             for series in Series::PER_INTERVAL {
                 let Some(told) = times.told.iter().find(|told| told.series == series) else { continue };
-                if let Err(error) = self.write(told, start, &format!("shard-{shard}.{}", series.name())) {
-                    self.failed = Some(error);
-                    return;
-                }
+                self.write(told, start, &format!("shard-{shard}.{}", series.name()))?;
             }
         }
+        Ok(())
     }
 
     fn write(&mut self, told: &EncodedTiming, start: Duration, tag: &str) -> io::Result<()> {
@@ -130,7 +132,7 @@ impl IntervalLog<'_> {
     }
 }
 
-/// Deflates histograms one after another. To begin anew takes longer than to deflate the few hundred bytes of a second of
+/// Deflates histograms one after another. To begin again takes longer than to deflate the few hundred bytes of a second of
 /// one shard of many, so that is done once, and at the level that begins with the least.
 struct Packer {
     deflate: Compress,

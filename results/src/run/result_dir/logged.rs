@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::{LOG, foreign};
-use crate::run::cut::{Cut, CutReport, Cutter, Fault, Foreign, LineReader};
+use crate::run::cut::{Cut, CutReport, Cutter, Foreign, LineFault, LineReader};
 use crate::run::report::Report;
 
 /// Reason why a log gives nothing.
@@ -39,7 +39,7 @@ pub enum LogError {
 pub enum Wrong {
     /// Not a line of any log of such a run.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(#[from] LineFault),
     /// A line of another run.
     #[error(transparent)]
     Foreign(#[from] Foreign),
@@ -56,7 +56,7 @@ pub enum Wrong {
 
 /// Progress in reading a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct LogProgress {
     /// Bytes read.
     pub bytes: u64,
     /// Bytes that the file has.
@@ -74,7 +74,7 @@ pub fn recut(
     directory: &Path,
     report: &Report,
     cut: Cut,
-    progress: impl FnMut(Reading),
+    progress: impl FnMut(LogProgress),
 ) -> Result<CutReport, LogError> {
     let path = directory.join(LOG);
     let fails = |error: io::Error| match error.kind() {
@@ -100,7 +100,7 @@ fn read_lines(
     mut log: impl BufRead,
     cutter: &mut Cutter<'_>,
     of: u64,
-    mut progress: impl FnMut(Reading),
+    mut progress: impl FnMut(LogProgress),
 ) -> Result<(), Stopped> {
     let mut reader = LineReader::new(cutter.bounds());
     let longest = reader.longest_line() as u64;
@@ -115,7 +115,7 @@ fn read_lines(
         bytes += read as u64;
         take_line(&line, longest, &mut reader, cutter).map_err(|wrong| Stopped::Line(number, wrong))?;
         if number % TOLD_EVERY == 0 {
-            progress(Reading { bytes, of });
+            progress(LogProgress { bytes, of });
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Files of a result directory for people and other tools: made from the report, and made again on request.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::ResultError;
@@ -35,10 +36,11 @@ pub struct Overlaid {
     pub plots: Vec<Plot>,
 }
 
-/// A page of several results side by side, and its plots: of [`MOST_RUNS`](plot::overlay::MOST_RUNS) at most.
+/// A page of several results side by side, and its plots: of [`MOST_RUNS`](plot::overlay::MOST_RUNS) at most. `directories` are
+/// the names of their directories.
 #[must_use]
-pub fn overlaid(reports: &[Report]) -> Overlaid {
-    let labels = overlay::labels(reports);
+pub fn overlaid(reports: &[Report], directories: &[String]) -> Overlaid {
+    let labels = overlay::labels(reports, directories);
     let runs: Vec<Run<'_>> = labels.iter().zip(reports).map(|(label, report)| Run { label, report }).collect();
     let plots = plot::overlay::all(&runs);
     let mut files = vec![(PAGE.to_owned(), overlay::doc(&runs, &plots).html(&plots))];
@@ -63,6 +65,22 @@ pub fn pictures(plots: &[Plot], ground: Ground) -> Result<Vec<(String, Vec<u8>)>
 /// When one cannot be written.
 pub fn remake(directory: &Path, files: &[(String, impl AsRef<[u8]>)]) -> Result<Vec<PathBuf>, ResultError> {
     files.iter().map(|(name, content)| replace(directory.join(name), content.as_ref())).collect()
+}
+
+/// Remove the plots of an earlier version that are not among `files`, the files of this one.
+///
+/// # Errors
+/// When one cannot be removed.
+pub fn remove_stale(directory: &Path, files: &[(String, String)]) -> Result<(), ResultError> {
+    let plots = plot::NAMES.map(|name| format!("{}/{name}.svg", plot::FOLDER));
+    let stale = plots.iter().filter(|plot| files.iter().all(|(name, _)| name != *plot));
+    for path in stale.flat_map(|plot| ["svg", "png"].map(|ending| directory.join(plot).with_extension(ending))) {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(ResultError::Io { path, error }),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file as a whole or not at all, and returns where it is.

@@ -145,7 +145,7 @@ pub(super) fn parse<T: DeserializeOwned>(file: &Path, text: &str, wanted: &'stat
     let broken = |error| ReadError::Json { path: file.to_owned(), error };
     let Versioned { schema: found } = foreign::from_str(text).map_err(broken)?;
     if found != wanted {
-        // Whoever wrote it chose it.
+        // Its writer chose it.
         let found = foreign::short(&found);
         return Err(ReadError::Schema { path: file.to_owned(), found, wanted });
     }

@@ -1,16 +1,20 @@
 //! Counts of a run: items by state, requests by outcome.
 
-use crate::run::report::{Report, error_in_words};
+use super::{failures, hosts};
+use crate::run::report::Report;
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{bytes, grouped};
 use crawlmark_harness::units::rounded_percent;
+
+/// States of items that no request is known of.
+const UNTRIED: [&str; 2] = ["not_attempted", "lost"];
 
 /// A part of a whole in percent; nothing is no part of nothing.
 fn part(n: u64, of: u64) -> String {
     if of == 0 { "-".to_owned() } else { rounded_percent(n as f64 / of as f64) }
 }
 
-/// Items by state, requests by status, failures by kind.
+/// Items by state, requests by status, errors by kind.
 pub(super) fn tables(report: &Report) -> Doc {
     let totals = &report.totals;
     let counted = |name: String, n: u64| vec![name, grouped(n), part(n, totals.attempts)];
@@ -20,20 +24,23 @@ pub(super) fn tables(report: &Report) -> Doc {
         rows,
         ..Table::default()
     };
-    let planned = report.ledger.planned;
-    let state = |(state, n): (&str, u64)| vec![state.to_owned(), grouped(n), part(n, planned)];
-    let states = report.ledger.states().filter(|(name, _, n)| *n > 0 || *name == "ok").map(|(_, state, n)| (state, n));
-    let items = states.chain([("planned", planned)]).map(state).collect();
+    // Of a run that the time ends, what is left of the range says nothing.
+    let (all, is_timed) = match report.plan.run.duration {
+        Some(_) => (("tried", report.ledger.items.begun()), true),
+        None => (("planned", report.ledger.planned), false),
+    };
+    let state = |(state, n): (&str, u64)| vec![state.to_owned(), grouped(n), part(n, all.1)];
+    let is_shown = |name: &str, n: u64| (n > 0 && !(is_timed && UNTRIED.contains(&name))) || name == "ok";
+    let states = report.ledger.states().filter(|(name, _, n)| is_shown(name, *n)).map(|(_, state, n)| (state, n));
+    let items = states.chain([all]).map(state).collect();
     let statuses = totals.attempts_by_status.iter().map(|(status, n)| counted(status.to_string(), *n)).collect();
-    let errors = totals.errors_by_kind.iter().map(|(kind, n)| counted(error_in_words(*kind), *n)).collect();
     let tables = Doc::default()
         .table(Table { has_sum: true, ..shares("Items by state", ["state", "items"], items) })
         .table(shares("Requests by status", ["status", "requests"], statuses))
-        .table(shares("Failed requests by kind", ["error", "requests"], errors))
         .table(requests(report));
     let missing = "The states do not add up to what was planned: see Validity.";
     let note = if report.ledger.adds_up() { "" } else { missing };
-    Doc::default().beside(tables).note(note)
+    Doc::default().beside(tables).table(failures::table(report)).table(hosts::table(report, usize::MAX)).note(note)
 }
 
 fn requests(report: &Report) -> Table {

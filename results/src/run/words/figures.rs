@@ -1,6 +1,6 @@
 //! Main figures of a run: the rate of good responses, errors, times, cost.
 
-use super::failures::{causes_in_words, failed_share};
+use super::failures::{causes_in_words, error_share};
 use super::rows::{cpu_us_per_attempt, ended_in_warmup, is_unsent, measured_time};
 use super::times::{Clocked, figure, population};
 use crate::run::report::{Latency, Report};
@@ -21,13 +21,15 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         rate if rate > 0.0 => format!("{}/s", decimal(rate)),
         _ => "0/s".to_owned(),
     };
-    let failed = failed_share(report).map_or_else(|| "-".to_owned(), rounded_percent);
+    let failed = error_share(report).map_or_else(|| "-".to_owned(), rounded_percent);
     let mut figures = vec![
         figure("good", per_s(totals.good_per_s(&report.ledger)), format!("responses, over {}", measured_time(report))),
         figure("errors", failed, causes_in_words(report).unwrap_or_else(|| "of requests".to_owned())),
     ];
-    if totals.throttled > 0 {
-        figures.push(figure("throttled", rounded_percent(report.throttling.throttled_share), "of requests".to_owned()));
+    let counted = report.measured().requests;
+    if counted.throttled > 0 {
+        let share = rounded_percent(counted.throttled as f64 / counted.attempts.max(1) as f64);
+        figures.push(figure("throttled", share, "of requests".to_owned()));
     }
     figures.extend(times(report));
     let requests = format!("{} in all, peak in flight {}", grouped(totals.attempts), grouped(totals.peak_in_flight));
@@ -42,7 +44,10 @@ fn times(report: &Report) -> [Figure; 3] {
     let time = |name, key: &str, of: fn(&Latency) -> Option<f64>| {
         let known = clocked.latency().map(|latency| (latency, figure(latency, key, of(latency))));
         let (value, detail) = match known {
-            Some((latency, value)) => (value, format!("{} time of {}", clocked.name(), population(report, latency))),
+            Some((latency, Some(value))) => {
+                (Some(value), format!("{} time of {}", clocked.name(), population(report, latency)))
+            }
+            Some((latency, None)) => (None, format!("too few for {name}: {}", population(report, latency))),
             None => (None, "no request succeeded".to_owned()),
         };
         Figure { name, value: value.unwrap_or_else(|| "-".to_owned()), detail }

@@ -1,85 +1,178 @@
 //! Finding of a run in one sentence: what went wrong or set its pace, from the times that were limited.
 
-use super::failures::{causes, causes_in_words, failed_share};
-use super::rows::{budget_flag, ended_in_warmup, is_unsent, limits};
-use super::stalls::stalls;
-use crate::run::report::{IntervalRow, Report, ShardReport, Verdict, thresholds};
-use crate::show::text::{capital, decimal, grouped, micros, seconds};
-use crawlmark_harness::stats::Series;
+use super::failures::{causes, causes_in_words, clause, cut_off_share, remedy};
+use super::outcome::shortfall;
+use super::rows::{IDLE, budget_flag, ended_in_warmup, is_unsent, limits};
+use super::stalls::{Stalls, notable, stalls};
+use crate::run::report::{BindingReport, IntervalRow, Report, ShardReport, Verdict, thresholds};
+use crate::show::text::{capital, counted, decimal, grouped, micros};
+use crawlmark_harness::stats::{Counters, Series};
 use crawlmark_harness::units::{RateShape, rounded_percent};
 
-/// Part of the time in which the target's quota or its pauses held the run back, from which on they are the finding.
-const THROTTLED: f64 = 0.1;
+/// Part of the time that a limit held from which on it is named.
+const NOTABLE: f64 = 0.1;
+
+/// Part of the requested rate from which on it is reached: the start of a run costs some of it.
+const REACHED: f64 = 0.8;
+
+/// Part of the requested rate from which on a slow client did not lower it.
+const KEPT: f64 = 0.95;
+
+/// Part of the requests that were throttled, from which on they are the finding.
+const MOST: f64 = 0.5;
+
+/// Part of the requests that were not found, from which on they are the finding: more than stray links.
+const NOT_FOUND: f64 = 0.1;
 
 /// Time without a good answer that is no gap between two slow ones, in whole seconds.
 const LEAST_GAP_S: u64 = 2;
 
-/// The finding in one sentence.
+/// Event that a reader must know first: it begins the title of a run, unless a threshold failed.
+pub(super) struct RunEvent {
+    pub(super) title: String,
+    /// More on it, or its remedy.
+    details: Option<String>,
+    /// True if the target was down when the run ended.
+    pub(super) is_down: bool,
+}
+
+impl RunEvent {
+    fn new(report: &Report, title: String) -> Self {
+        Self { title, details: remedy(report).map(capital), is_down: false }
+    }
+
+    fn with_details(title: String, details: String) -> Self {
+        Self { title, details: Some(details), is_down: false }
+    }
+}
+
+/// The event of a run; none of one that went on as it began, and of one that sent nothing.
+pub(super) fn event(report: &Report) -> Option<RunEvent> {
+    let candidates: [fn(&Report) -> Option<RunEvent>; 6] =
+        [unmeasured, without_success, silence, stalled, throttled, failures];
+    (!is_unsent(report)).then(|| candidates.into_iter().find_map(|candidate| candidate(report))).flatten()
+}
+
+/// The finding in one sentence; empty where the title of the outcome says it.
 pub(super) fn finding(report: &Report) -> String {
-    let candidates: [fn(&Report) -> Option<String>; 7] =
-        [nothing, without_success, silence, failures, client, throttling, stalls];
-    candidates.into_iter().find_map(|candidate| candidate(report)).unwrap_or_else(|| limit(report)) + "."
+    let has_failed = report.gates.iter().any(|gate| gate.ok == Some(false));
+    let sentences = match event(report) {
+        Some(RunEvent { title, details, .. }) => {
+            Some(title).filter(|_| has_failed).into_iter().chain(details).collect()
+        }
+        None => Vec::from_iter(other(report, has_failed)),
+    };
+    sentences.into_iter().map(|sentence| sentence + ".").collect::<Vec<_>>().join(" ")
+}
+
+/// The finding of a run without an event. The pace does not explain a failed threshold or a part that is missing.
+fn other(report: &Report, has_failed: bool) -> Option<String> {
+    let candidates: [fn(&Report) -> Option<String>; 5] = [unsent, client, throttling, not_found, stalls];
+    let found = candidates.into_iter().find_map(|candidate| candidate(report));
+    // The title has a limit that explains a shortfall.
+    let is_said = shortfall(report).is_some() && limit(report).is_some_and(|(_, by)| by != budget_flag(report));
+    let is_pace_asked = !is_said && !has_failed && report.validity.verdict != Verdict::Incomplete;
+    found.or_else(|| is_pace_asked.then(|| pace(report)))
 }
 
 /// A run without a figure.
-fn nothing(report: &Report) -> Option<String> {
-    if is_unsent(report) {
-        return Some("No request was sent, so there are no figures".to_owned());
-    }
-    ended_in_warmup(report).map(|ended| format!("Nothing was measured: {ended}"))
+fn unsent(report: &Report) -> Option<String> {
+    is_unsent(report).then(|| "No request was sent, so there are no figures".to_owned())
 }
 
-/// A run in which nothing succeeded.
-fn without_success(report: &Report) -> Option<String> {
-    let (totals, ledger) = (&report.totals, &report.ledger);
-    let all = grouped(totals.attempts);
-    match (totals.attempts, ledger.ok, ledger.not_found) {
-        (0, ..) => Some("No request got a connection".to_owned()),
-        (attempts, 0, not_found) if not_found == attempts => {
-            Some(format!("None of {all} items was found (404 or 410)"))
-        }
-        (attempts, 0, 0) if totals.throttled == attempts => Some(format!("All {all} requests were throttled")),
+/// A run of which nothing was measured.
+fn unmeasured(report: &Report) -> Option<RunEvent> {
+    let all = report.totals.attempts;
+    let are_warm =
+        || (all > 0 && report.measured().requests.attempts == 0).then_some("all requests were within the warm-up");
+    let why = ended_in_warmup(report).or_else(|| are_warm().map(str::to_owned))?;
+    Some(RunEvent { title: format!("nothing was measured: {why}"), details: None, is_down: false })
+}
+
+/// A run in which nothing succeeded after its warm-up.
+fn without_success(report: &Report) -> Option<RunEvent> {
+    let Counters { items, requests, .. } = report.measured();
+    let all = grouped(requests.attempts);
+    let title = match (requests.attempts, items.ok, items.not_found) {
+        (0, ..) => "no request got a connection".to_owned(),
+        (attempts, 0, not_found) if not_found == attempts => format!("none of {all} items was found (404 or 410)"),
+        (attempts, 0, 0) if requests.throttled == attempts => format!("all {all} requests were throttled"),
         (attempts, 0, 0) => match &causes(report)[..] {
-            [(cause, n)] if *n == attempts => Some(format!("All {all} requests failed: {cause}")),
+            [_] if items.aborted == attempts => {
+                return Some(RunEvent::with_details(
+                    format!("none of {all} requests had a response before the end"),
+                    "Give them longer with --grace".to_owned(),
+                ));
+            }
+            [(cause, n)] if *n == attempts => format!("all {all} requests failed: {cause}"),
             _ => {
-                let throttled = (totals.throttled > 0).then(|| format!("{} throttled", grouped(totals.throttled)));
-                let open = (ledger.aborted > 0).then(|| format!("{} open at the end", grouped(ledger.aborted)));
-                let causes: Vec<String> = [causes_in_words(report), throttled, open].into_iter().flatten().collect();
-                Some(format!("None of {all} requests succeeded: {}", causes.join(", ")))
+                let throttled = (requests.throttled > 0).then(|| format!("{} throttled", grouped(requests.throttled)));
+                let causes: Vec<String> = [causes_in_words(report), throttled].into_iter().flatten().collect();
+                format!("none of {all} requests succeeded: {}", causes.join(", "))
             }
         },
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(RunEvent::new(report, title))
 }
 
-/// A target that gave no good answer for some time, although requests failed or waited for one.
-fn silence(report: &Report) -> Option<String> {
-    // A slow target has good answers to what was sent in a second, whenever they come.
-    let is_answered = |row: &&IntervalRow| row.scheduled_good.unwrap_or(row.ok + row.not_found) > 0;
+/// A target that stalled for a notable part of the time.
+fn stalled(report: &Report) -> Option<RunEvent> {
+    let stalls = Stalls::of(report);
+    let title = stalls.title().filter(|_| stalls.is_notable())?;
+    Some(RunEvent::with_details(title, capital(&notable(report)?)))
+}
+
+/// A target that gave no good answer for some time after the warm-up, although requests failed or waited for one. Not one that stalls again
+/// and again.
+fn silence(report: &Report) -> Option<RunEvent> {
     let is_bad = |row: &IntervalRow| row.failed > 0 || row.scheduled_failed.unwrap_or(0) > 0 || row.aborted > 0;
     let is_asked_to_wait = |row: &IntervalRow| row.binding.pause + row.binding.target >= thresholds::PAUSED;
-    let gaps = report.intervals.chunk_by(|a, b| is_answered(&a) == is_answered(&b)).filter(|rows| {
-        !rows.iter().any(|row| is_answered(&row)) && rows.iter().any(is_bad) && !rows.iter().any(is_asked_to_wait)
+    // When nothing is due any more, only the last answers are missing.
+    let is_over = |row: &IntervalRow| report.plan.run.duration.is_some_and(|duration| row.is_after(duration));
+    let seconds_of: Vec<(&IntervalRow, bool)> =
+        report.intervals.iter().zip(IntervalRow::answered(&report.intervals)).collect();
+    let (measured, later) = seconds_of.split_at(seconds_of.partition_point(|(row, _)| !is_over(row)));
+    let measured = &measured[measured.partition_point(|(row, _)| !row.is_after(report.plan.run.warmup))..];
+    let gaps = measured.chunk_by(|(_, a), (_, b)| a == b).filter(|rows| {
+        let is_answered = rows.first().is_some_and(|(_, is_answered)| *is_answered);
+        // What waits until the end is cut off after it.
+        let is_last = measured.last().zip(rows.last()).is_some_and(|((a, _), (b, _))| a.start_s == b.start_s);
+        let later = later.iter().filter(|_| is_last).map(|(row, _)| *row);
+        let rows = || rows.iter().map(|(row, _)| *row);
+        !is_answered && rows().chain(later).any(is_bad) && !rows().any(is_asked_to_wait)
     });
     let longest = gaps.max_by_key(|rows| rows.len())?;
-    let (first, last) = (longest.first()?.start_s, longest.last()?.start_s + 1);
+    let (first, last) = (longest.first()?.0.start_s, longest.last()?.0.start_s + 1);
     if last - first < LEAST_GAP_S || first == 0 {
         return None;
     }
+    if Stalls::of(report).are_repeated() {
+        return None;
+    }
     let causes = causes_in_words(report).map_or_else(String::new, |causes| format!(" ({causes})"));
-    let is_last = report.intervals.last()?.start_s < last;
-    let end = seconds(report.totals.duration_s);
-    Some(if is_last {
-        format!("The target stopped answering at {first} s of {end}{causes}")
-    } else {
-        format!("The target did not answer from {first} s to {last} s{causes}")
-    })
+    let is_last = measured.last()?.0.start_s < last && !later.iter().any(|(_, is_answered)| *is_answered);
+    let gap_end = if is_last { "the end".to_owned() } else { format!("{last} s") };
+    let title = format!("no good response from {first} s to {gap_end}{causes}");
+    Some(RunEvent { is_down: is_last, ..RunEvent::new(report, title) })
 }
 
-fn failures(report: &Report) -> Option<String> {
-    let failed = failed_share(report).filter(|failed| *failed >= thresholds::FAILED)?;
+fn failures(report: &Report) -> Option<RunEvent> {
+    let clause = clause(report)?;
+    if cut_off_share(report).is_some() {
+        let counted = report.measured();
+        let answered_per_s = report.totals.attempts_per_s;
+        let sent_per_s = answered_per_s * counted.requests.attempts as f64 / counted.completed().max(1) as f64;
+        let lower = if report.plan.run.rate.is_some() { "-c or --rate" } else { "-c" };
+        let details = format!(
+            "The target answers {}/s of the {}/s that were sent. Give it longer with --grace, or lower {lower}",
+            decimal(answered_per_s),
+            decimal(sent_per_s)
+        );
+        return Some(RunEvent::with_details(clause, details));
+    }
     let causes = causes_in_words(report).map_or_else(String::new, |causes| format!(": {causes}"));
-    Some(format!("{} of requests failed{causes}", capital(&rounded_percent(failed))))
+    Some(RunEvent::new(report, format!("{clause}{causes}")))
 }
 
 /// A client that was too slow.
@@ -100,29 +193,85 @@ fn client(report: &Report) -> Option<String> {
     } else if let Some((us, shard)) = worst(&late, thresholds::SCHED_LAG_US) {
         format!("shard {shard} sent 1 % of its requests at least {} late", micros(us))
     } else if let Some((us, shard)) = worst(&paused, thresholds::FREEZE_US) {
-        format!("shard {shard} was paused for {}", micros(us))
+        format!("shard {shard} did not run for {}", micros(us))
     } else {
         "see Validity".to_owned()
     };
-    Some(format!("{}: limited by this client ({what})", rate(report)))
+    Some(match shortfall(report) {
+        _ if is_kept(report) => format!("{}, but this client was slow: {what}", rate(report)),
+        None => format!("{}: limited by this client ({what})", rate(report)),
+        Some(_) => format!("Limited by this client ({what})"),
+    })
+}
+
+/// True if the requested rate was kept.
+fn is_kept(report: &Report) -> bool {
+    constant_rate(report).is_some_and(|rate| report.achieved_per_s() >= rate * KEPT)
+}
+
+/// A target that throttled most requests.
+fn throttled(report: &Report) -> Option<RunEvent> {
+    let throttled = share_of(report, report.measured().requests.throttled).filter(|share| *share >= MOST)?;
+    let title = format!("{} of requests were throttled", rounded_percent(throttled));
+    let good = format!("{}/s good", decimal(report.totals.good_per_s(&report.ledger)));
+    Some(RunEvent::with_details(title, good))
 }
 
 fn throttling(report: &Report) -> Option<String> {
-    let is_target_s = report.binding.target + report.binding.pause >= THROTTLED;
+    let is_target_s = report.binding.target + report.binding.pause >= NOTABLE;
     let named = limits(&report.binding, budget_flag(report));
     let (part, by) = named.into_iter().find(|(_, by)| ["the target's quota", "throttle pauses"].contains(by))?;
-    is_target_s.then(|| limited(report, by, part))
+    let is_told = shortfall(report).is_some() && named[0].1 == by;
+    (is_target_s && !is_told).then(|| limited(report, by, part))
 }
 
-/// The limit that held longest.
-fn limit(report: &Report) -> String {
-    let [(part, by), ..] = limits(&report.binding, budget_flag(report));
-    let connections = || format!("the {} connections", grouped(u64::from(report.plan.run.connections)));
-    match by {
-        _ if part <= 0.0 => format!("{} good", rate(report)),
-        "connections" => limited(report, &connections(), part),
-        "idle" => format!("{} good: idle {} of the time", rate(report), rounded_percent(part)),
-        by => limited(report, by, part),
+/// A target that does not have much of what it was asked for.
+fn not_found(report: &Report) -> Option<String> {
+    let share = share_of(report, report.measured().items.not_found).filter(|share| *share >= NOT_FOUND)?;
+    Some(format!("{}: {} of requests were not found (404 or 410)", rate(report), rounded_percent(share)))
+}
+
+/// A part of the requests after the warm-up; none without a request.
+fn share_of(report: &Report, n: u64) -> Option<f64> {
+    let attempts = report.measured().requests.attempts;
+    (attempts > 0).then(|| n as f64 / attempts as f64)
+}
+
+/// The limit that held longest, for a notable part of the time, with that part. A rate that was not reached limited nothing, and
+/// neither did connections that were never all in use.
+pub(super) fn limit(report: &Report) -> Option<(f64, &'static str)> {
+    let flag = budget_flag(report);
+    let is_reached = |by: &str| match by {
+        by if by == flag => constant_rate(report).is_none_or(|rate| report.totals.attempts_per_s >= rate * REACHED),
+        "connections" => are_connections_used(report),
+        _ => true,
+    };
+    limits(&report.binding, flag)
+        .into_iter()
+        .find(|(part, by)| *part >= NOTABLE && is_reached(by))
+        .filter(|(_, by)| *by != IDLE)
+}
+
+/// True if a shard had all of its connections in use at once.
+fn are_connections_used(report: &Report) -> bool {
+    report.shards.iter().any(|shard| shard.totals.peak_in_flight >= u64::from(shard.connections))
+}
+
+/// Describe the pace of a run without another finding.
+fn pace(report: &Report) -> String {
+    let BindingReport { rate: by_rate, concurrency, pause, target, idle } = report.binding;
+    let connections = || counted(u64::from(report.plan.run.connections), "connection");
+    match limit(report) {
+        Some((part, "connections")) => limited(report, &format!("the {}", connections()), part),
+        Some((_, by)) if by == budget_flag(report) && is_kept(report) => format!("{}, as requested", rate(report)),
+        Some((part, by)) => limited(report, by, part),
+        None if by_rate + concurrency + pause + target + idle <= 0.0 => format!("{} good", rate(report)),
+        None if idle >= NOTABLE => format!("{} good: {IDLE} {} of the time", rate(report), rounded_percent(idle)),
+        None if concurrency >= NOTABLE => {
+            let peak = grouped(report.totals.peak_in_flight);
+            format!("{} good: at most {peak} of the {} were in use", rate(report), connections())
+        }
+        None => format!("{}: no limit explains it; see the errors, and the times to connect", rate(report)),
     }
 }
 
@@ -132,8 +281,12 @@ fn limited(report: &Report, by: &str, part: f64) -> String {
 
 /// The rate of good responses, and the rate that was asked for.
 fn rate(report: &Report) -> String {
-    let plan = &report.plan.run;
-    let asked = plan.shaped_rate().filter(|rate| rate.shape == RateShape::Constant);
-    let asked = asked.map_or_else(String::new, |rate| format!(" of {}/s", decimal(rate.peak.per_second())));
+    let asked = constant_rate(report).map_or_else(String::new, |rate| format!(" of {}/s", decimal(rate)));
     format!("{}/s{asked}", decimal(report.totals.good_per_s(&report.ledger)))
+}
+
+/// The requested rate, requests per second; none of a run without one, or with one that changes.
+fn constant_rate(report: &Report) -> Option<f64> {
+    let rate = report.plan.run.shaped_rate().filter(|rate| rate.shape == RateShape::Constant)?;
+    Some(rate.peak.per_second())
 }

@@ -10,13 +10,11 @@ const WIDTH: usize = 84;
 pub(super) fn parts(report: &Report) -> Doc {
     let doc = Doc::default();
     let doc = match &report.command {
-        Some(command) if !command.is_of_run() => {
-            doc.text("The result holds no command that can be shown; its plan says what was run.")
-        }
+        Some(command) if !command.is_of_run() => doc.text("No command can be shown for this result; see its plan."),
         Some(CommandLine { arguments, withheld }) => doc
             .commands("", vec![shell(arguments)])
-            .list("Not in it, because it may be a secret or is not known: add it by hand.", withheld.clone()),
-        None => doc.text("No command line started this run; its plan says what it was."),
+            .list("Left out (secret or unknown), add by hand:", withheld.clone()),
+        None => doc.text("No command line started this run; see its plan."),
     };
     doc.text(format!("Plan hash (identical plans share it): {}", report.plan.config_hash))
         .only(Readers::PAGE)
@@ -62,8 +60,8 @@ mod tests {
         assert_eq!(shell(&owned(&["crawlmark", "run", "--rate", "5k"])), "crawlmark run --rate 5k");
         assert_eq!(shell(&owned(&["a", "http://h/{id}?b&c", "it's", ""])), "a 'http://h/{id}?b&c' \"it's\" ''");
         let long = "x".repeat(48);
-        let said = shell(&owned(&["crawlmark", "run", "--name", &long, "--tag", "a=b", "--fail-if", "rate > 5"]));
-        assert_eq!(said, format!("crawlmark run --name {long} --tag 'a=b' \\\n  --fail-if 'rate > 5'"));
+        let said = shell(&owned(&["crawlmark", "run", "--name", &long, "--tag", "a=b", "--threshold", "rate > 5"]));
+        assert_eq!(said, format!("crawlmark run --name {long} --tag 'a=b' \\\n  --threshold 'rate > 5'"));
     }
 
     proptest! {

@@ -4,13 +4,16 @@ use std::fmt::{Display, Write};
 
 use super::times;
 use crate::run::report::{
-    BindingReport, BudgetReport, BusiestReport, Held, HostBudgetReport, Report, ThrottlingReport, WindowReport,
-    Witness, error_in_words,
+    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, LimitEvidence, Report, TLS_TRUST, ThrottlingReport,
+    UNVERIFIED, WindowReport, Witness,
 };
-use crate::show::text::{bytes, counted, decimal, grouped, micros, seconds};
-use crawlmark_harness::stats::Series;
+use crate::show::text::{bytes, counted, decimal, grouped, micros, rate_in_words, seconds};
+use crawlmark_harness::stats::{Series, TlsCounts};
 use crawlmark_harness::supervisor::Moved;
 use crawlmark_harness::units::rounded_percent;
+
+/// Name of the time in which no limit held.
+pub(super) const IDLE: &str = "idle";
 
 /// A limit that was binding for less than this part of the time is not worth a word.
 const SHOWN: f64 = 0.0005;
@@ -27,11 +30,9 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if !totals.attempts_by_status.is_empty() {
         rows.push(("statuses", counts(totals.attempts_by_status.iter())));
     }
-    if !totals.errors_by_kind.is_empty() {
-        rows.push(("errors", counts(totals.errors_by_kind.iter().map(|(kind, n)| (error_in_words(*kind), n)))));
-    }
+    rows.extend(tls(report).map(|row| ("tls", row)));
     if totals.soft_blocked > 0 {
-        rows.push(("blocked", format!("{} challenge pages in place of answers", grouped(totals.soft_blocked))));
+        rows.push(("blocked", format!("{} challenge pages instead of responses", grouped(totals.soft_blocked))));
     }
     if totals.retries > 0 || report.throttling.retries_denied > 0 {
         rows.push(("retries", retries(report)));
@@ -55,10 +56,11 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows.push((
         "traffic",
         format!(
-            "{} connections opened{}{}, {} sent, {} received",
-            grouped(totals.connections_opened),
+            "{} opened{}{}{}, {} sent, {} received",
+            counted(totals.connections_opened, "connection"),
             not_kept(report),
             checked(report),
+            unsolicited(totals.unsolicited),
             bytes(totals.bytes_sent),
             bytes(totals.bytes_received)
         ),
@@ -138,7 +140,7 @@ fn throttling(report: &Report) -> String {
     let ThrottlingReport { pauses, paused_s, promises, honoured, violated, early_attempts, cut_pauses, .. } =
         report.throttling;
     let mut row = format!(
-        "{} of attempts throttled, {} brought no item",
+        "{} of requests throttled, {} wasted (no item)",
         rounded_percent(report.throttling.throttled_share),
         rounded_percent(report.throttling.wasted_share)
     );
@@ -156,14 +158,14 @@ fn throttling(report: &Report) -> String {
     if honoured + violated > 0 {
         let _ = write!(
             row,
-            "\n{} said how long to wait; the shards together kept {} such waits and broke {}",
-            if promises == 1 { "1 answer".to_owned() } else { format!("{} answers", grouped(promises)) },
-            grouped(honoured),
+            "\n{} named a wait; {} respected, {} violated (counted per shard)",
+            counted(promises, "response"),
+            counted(honoured, "wait"),
             grouped(violated)
         );
     }
     if early_attempts > 0 {
-        let _ = write!(row, ", {} attempts came early", grouped(early_attempts));
+        let _ = write!(row, ", {} requests sent early", grouped(early_attempts));
     }
     if cut_pauses > 0 {
         let _ = write!(row, ", {} cut to --max-pause", grouped(cut_pauses));
@@ -171,9 +173,26 @@ fn throttling(report: &Report) -> String {
     row
 }
 
+/// Return the TLS handshakes of a run, with their times and what the client trusted; none of a run without TLS.
+fn tls(report: &Report) -> Option<String> {
+    let trust = report.plan.run.workload.get(TLS_TRUST)?;
+    let TlsCounts { full, resumed, sessions } = report.tls.clone().unwrap_or_default();
+    let mut row = format!("{} in full, {} resumed", counted(full, "handshake"), grouped(resumed));
+    if let Some(times) = report.latency(Series::Tls).map(times::spectrum).filter(|times| !times.is_empty()) {
+        let _ = write!(row, "; {times}");
+    }
+    if !sessions.is_empty() {
+        let _ = write!(row, "\n{}", counts(sessions.iter()));
+    }
+    if trust == UNVERIFIED {
+        row += "\ncertificates were not verified (--insecure): the responses may be another server's";
+    }
+    Some(row)
+}
+
 /// The flag of the rate that limited a run.
 pub(super) fn budget_flag(report: &Report) -> &'static str {
-    if Held::run(report).is_rate_per_host() { "--per-host-rate" } else { "--rate" }
+    if LimitEvidence::run(report).is_rate_per_host() { "--per-host-rate" } else { "--rate" }
 }
 
 /// Limits by their names, the one that set the pace for longest first.
@@ -184,7 +203,7 @@ pub(crate) fn limits(binding: &BindingReport, flag: &'static str) -> [(f64, &'st
         (concurrency, "connections"),
         (pause, "throttle pauses"),
         (target, "the target's quota"),
-        (idle, "idle"),
+        (idle, IDLE),
     ];
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
     parts
@@ -207,6 +226,11 @@ fn moved(moved: &Moved) -> String {
     parts.join("; ")
 }
 
+/// Connections that were closed for unsolicited bytes, in brackets; empty without any.
+fn unsolicited(connections: u64) -> String {
+    if connections == 0 { String::new() } else { format!(" ({} closed for unsolicited bytes)", grouped(connections)) }
+}
+
 fn times(n: u64) -> String {
     if n == 1 { "once".to_owned() } else { format!("{} times", grouped(n)) }
 }
@@ -227,8 +251,8 @@ fn ledger(report: &Report) -> String {
 
 fn budget_row(budget: &BudgetReport) -> String {
     let row = format!(
-        "{} asked, {} used; {}",
-        budget.rate,
+        "{}, {} used; {}",
+        rate_in_words(&budget.rate),
         rounded_percent(budget.utilisation),
         kept(budget.kept, budget.unaudited_shards)
     );
@@ -237,8 +261,8 @@ fn budget_row(budget: &BudgetReport) -> String {
 
 fn host_budget_row(budget: &HostBudgetReport) -> String {
     let row = format!(
-        "{} and at most {} at once asked for each; {}",
-        budget.rate,
+        "{} and at most {} at once for each; {}",
+        rate_in_words(&budget.rate),
         grouped(budget.burst),
         kept(budget.kept, budget.unaudited_shards)
     );
@@ -248,13 +272,15 @@ fn host_budget_row(budget: &HostBudgetReport) -> String {
 /// Adds the windows that were looked at.
 fn audited(mut row: String, worst: Option<&WindowReport>, busiest: &[BusiestReport]) -> String {
     let at = |host: Option<u32>| host.map_or_else(String::new, |host| format!(", host {host}"));
-    if let Some(worst) = worst {
+    // One in which nothing was sent says nothing.
+    if let Some(worst) = worst.filter(|worst| worst.admitted > 0) {
+        let within =
+            if worst.width_ms > 0.0 { format!("in {}", micros(worst.width_ms * 1e3)) } else { "at once".to_owned() };
         let _ = write!(
             row,
-            "\nclosest: {} of {} allowed within {} (shard {}{})",
+            "\nclosest to the limit: {} of {} allowed {within} (shard {}{})",
             grouped(worst.admitted),
             grouped(worst.allowed),
-            micros(worst.width_ms * 1e3),
             worst.shard,
             at(worst.host)
         );
@@ -313,7 +339,7 @@ fn not_kept(report: &Report) -> String {
     if opened <= usual || opened * 10 <= attempts {
         return String::new();
     }
-    format!(" (one for every {} attempts: they were not kept)", decimal(attempts as f64 / opened as f64))
+    format!(" (one for every {} requests: they were not kept)", decimal(attempts as f64 / opened as f64))
 }
 
 /// Says so when client and target compete for CPUs: what is then measured is neither's ceiling.
@@ -325,7 +351,7 @@ fn shared_machine(report: &Report) -> Option<String> {
 
 fn witness_row(witness: &Witness) -> String {
     match (witness.agrees, witness.cut_off) {
-        (Some(true), 0) => "the target's own counts match: every attempt, status, ID and connection".to_owned(),
+        (Some(true), 0) => "the target's own counts match: every request, status, ID and connection".to_owned(),
         (Some(true), cut_off) => {
             format!("the target's own counts match; {cut_off} requests were cut off and may not have arrived")
         }
@@ -343,4 +369,20 @@ fn counts<'a>(counted: impl ExactSizeIterator<Item = (impl Display, &'a u64)>) -
     let more = (more > 0).then(|| format!("and {} more", grouped(more as u64)));
     let named = counted.take(MOST).map(|(name, n)| format!("{name}: {}", grouped(*n)));
     named.chain(more).collect::<Vec<_>>().join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closest_window_is_named_only_if_anything_was_sent_in_it() {
+        let row = |admitted, width_ms| {
+            let worst = WindowReport { shard: 1, host: None, width_ms, admitted, allowed: 8 };
+            audited("kept".to_owned(), Some(&worst), &[])
+        };
+        assert_eq!(row(0, 0.0), "kept");
+        assert_eq!(row(3, 0.0), "kept\nclosest to the limit: 3 of 8 allowed at once (shard 1)");
+        assert_eq!(row(3, 14.0), "kept\nclosest to the limit: 3 of 8 allowed in 14.0 ms (shard 1)");
+    }
 }

@@ -13,15 +13,15 @@ const MOST: usize = 120;
 pub(super) fn table(report: &Report) -> Doc {
     let count = report.intervals.len();
     if count == 0 || count > MOST {
-        let what = if count == 0 { "There are none." } else { "They are in the plots, and each is in result.json." };
-        return Doc::default().text(format!("Seconds that were measured: {}. {what}", grouped(count as u64)));
+        let what = if count == 0 { "There are none." } else { "See the plots, or result.json for each." };
+        return Doc::default().text(format!("Seconds measured: {}. {what}", grouped(count as u64)));
     }
     let clocked = Clocked::of(report);
     let columns =
         ["second", "offered", "scheduled", "requests", "items", "ok", "failed", "throttled", "retries", "in flight"];
     let percentiles = ["p50", "p99"].map(|name| format!("{} {name}", clocked.name()));
     let columns = columns.map(str::to_owned).into_iter().chain(percentiles);
-    let columns = columns.chain(["client lateness", "CPU of the shards"].map(str::to_owned));
+    let columns = columns.chain(["send delay", "CPU of the shards"].map(str::to_owned));
     let table = Table {
         columns: columns.map(Column::numbers).collect(),
         rows: report.intervals.iter().map(|row| second(row, &clocked)).collect(),

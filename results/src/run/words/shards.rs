@@ -11,7 +11,8 @@ const UNKNOWN: &str = "-";
 
 /// A row per shard.
 pub(super) fn table(report: &Report) -> Table {
-    let columns = ["ids", "items", "items/s", "p50", "p99", "CPU per request", "CPU", "lag p99", "lag max"];
+    let columns =
+        ["ids", "items", "items/s", "p50", "p99", "CPU per request", "CPU", "loop delay p99", "loop delay max"];
     let columns = [Column::words("shard")].into_iter().chain(columns.map(Column::numbers));
     Table {
         columns: columns.chain([Column::sentences("exit")]).collect(),

@@ -1,57 +1,272 @@
-//! Stalls of a target: seconds of which many answers took far longer than those of the others.
+//! Stalls of a target: times in which requests were waiting and no answer came, although it answers much faster otherwise.
 
+use super::failures::{causes_in_words, clause};
 use super::times::{Clocked, figure};
-use crate::run::report::{IntervalRow, Report, Spread};
-use crate::show::text::micros;
+use crate::run::report::{IntervalRow, Report, ShardReport, Spread, thresholds};
+use crate::show::text::{counted, micros, seconds};
+use crawlmark_harness::shard::INTERVAL;
+use crawlmark_harness::stats::{AnswerBins, Series};
+use crawlmark_harness::units::rounded_percent;
 
-/// Factor beyond the median from which on an answer is slow.
+/// Least length of a stall, s: below that, nobody waits.
+const LEAST_S: f64 = 0.1;
+
+/// Factor beyond the time of a fast answer from which on a time without an answer is a stall. The target is just slow otherwise.
 const FAR: f64 = 10.0;
 
-/// Time from which on an answer is slow, µs: below that, nobody waits.
-const SLOW_US: f64 = 100_000.0;
+/// Part of the answers that are faster than a fast one. In half of the time without an answer, half of an open loop's are slow.
+const FAST: f64 = 0.1;
 
-/// Part of the answers of a second that are slow in a stall.
-const MANY: f64 = 0.01;
+/// Answers that are missing in a stall, at the mean rate: with fewer, chance leaves such gaps, too (one in e^10 of those of Poisson
+/// arrivals).
+const MISSING: f64 = 10.0;
 
-/// Part of the seconds that may have stalled: beyond it, the target is just slow.
-const FEW: f64 = 0.25;
+/// Requests that wait in a stall at least: a single one may just be slow.
+const WAITING: u64 = 2;
 
-/// Stalls that are listed at most.
-const LISTED: usize = 3;
+/// Part of a stall that its requests waited: those of an open loop arrive throughout.
+const WAITED: f64 = 0.5;
 
-/// Describe the stalls in a sentence; none of a run without any.
-pub(super) fn stalls(report: &Report) -> Option<String> {
-    let clocked = Clocked::of(report);
-    let latency = clocked.latency()?;
-    let slow_us = (latency.p50_us? * FAR).max(SLOW_US);
-    let measured = |row: &&IntervalRow| row.start_s as f64 >= report.plan.run.warmup.as_secs_f64();
-    let rows: Vec<&IntervalRow> = report.intervals.iter().filter(measured).collect();
-    let stalled: Vec<u64> = rows.iter().filter(|row| is_stalled(row, slow_us)).map(|row| row.start_s).collect();
-    if stalled.is_empty() || stalled.len() as f64 > rows.len() as f64 * FEW {
-        return None;
-    }
-    // One that crosses the end of a second is in both.
-    let starts: Vec<u64> = stalled.chunk_by(|a, b| a + 1 == *b).filter_map(|run| run.first().copied()).collect();
-    let listed: Vec<String> = starts.iter().take(LISTED).map(|start| format!("{start} s")).collect();
-    let more = starts.len().saturating_sub(LISTED);
-    let at = match (&listed[..], more) {
-        ([rest @ .., last], 0) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        (_, 0) => listed.join(", "),
-        _ => format!("{} and {more} more times", listed.join(", ")),
-    };
-    let most = figure(latency, "max_us", latency.max_us)?;
-    let what = match starts.len() {
-        1 => format!("a stall of {most}"),
-        several => format!("{several} stalls of up to {most}"),
-    };
-    let p99 =
-        figure(latency, "p99_us", latency.p99_us).map_or_else(|| format!("max {most}"), |p99| format!("p99 {p99}"));
-    Some(format!("{p99} (median {}): {what}, at {at}", micros(latency.p50_us?)))
+/// Part of the usual requests in flight whose answers come at once when a stall ends. Answers that are slow one by one end one by one.
+const RELEASED: f64 = 0.75;
+
+/// Bins after a stall in which these answers come.
+const RELEASE_BINS: usize = 2;
+
+/// Part of the time without an answer from which on stalls are what a reader has to know first.
+const NOTABLE: f64 = 0.1;
+
+/// Least number of stalls whose period is shown, and the largest relative deviation from it.
+const PERIODIC: (usize, f64) = (4, 0.1);
+
+/// Length of a bin, s.
+const BIN_S: f64 = AnswerBins::LENGTH.as_millis() as f64 / 1e3;
+
+/// A stall, s since the start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Stall {
+    /// Its begin, known to half a bin.
+    pub(crate) from_s: f64,
+    /// Its end, known to half a bin.
+    pub(crate) to_s: f64,
 }
 
-fn is_stalled(row: &IntervalRow, slow_us: f64) -> bool {
-    let Some(Spread { first, counts }) = &row.spread else { return false };
-    let cells = (*first..).zip(counts);
-    let slow: u64 = cells.filter(|(cell, _)| Spread::starts_us(*cell) >= slow_us).map(|(_, count)| count).sum();
-    slow > 1 && slow as f64 >= counts.iter().sum::<u64>() as f64 * MANY
+impl Stall {
+    const fn length_s(&self) -> f64 {
+        self.to_s - self.from_s
+    }
+}
+
+/// Stalls of a run.
+#[derive(Debug)]
+pub(crate) struct Stalls {
+    each: Vec<Stall>,
+    /// Time in which they are looked for, s: without the warm-up.
+    of_s: f64,
+}
+
+impl Stalls {
+    /// Find the stalls of a run; none in results of older versions, which do not have answers by bins.
+    pub(crate) fn of(report: &Report) -> Self {
+        let warmup_s = report.plan.run.warmup.as_secs_f64();
+        let rows: Vec<_> = report.intervals.iter().filter(|row| row.start_s as f64 >= warmup_s).collect();
+        let of_s = report.totals.duration_s - rows.first().map_or(0.0, |row| row.start_s as f64);
+        let each = Judge::of(report, &rows, of_s).map_or_else(Vec::new, |judge| {
+            let contiguous = rows.chunk_by(|a, b| a.start_s + 1 == b.start_s);
+            contiguous.flat_map(|rows| gaps(rows, report.totals.duration_s)).filter(|gap| judge.is_stall(gap)).collect()
+        });
+        Self { each: each.into_iter().map(|gap| gap.stall).collect(), of_s }
+    }
+
+    /// Each of them, in order.
+    pub(crate) fn each(&self) -> &[Stall] {
+        &self.each
+    }
+
+    fn total_s(&self) -> f64 {
+        self.each.iter().map(Stall::length_s).sum()
+    }
+
+    /// The first of the longest ones.
+    fn longest(&self) -> Option<&Stall> {
+        self.each.iter().rev().max_by(|a, b| (a.length_s() / BIN_S).round().total_cmp(&(b.length_s() / BIN_S).round()))
+    }
+
+    /// True if they are a notable part of the time.
+    pub(super) fn is_notable(&self) -> bool {
+        self.total_s() >= self.of_s * NOTABLE && !self.each.is_empty()
+    }
+
+    /// True if there are several, of a notable part of the time.
+    pub(super) fn are_repeated(&self) -> bool {
+        self.each.len() > 1 && self.is_notable()
+    }
+
+    /// Time from the start of one to that of the next, s, if that is always about the same.
+    fn period_s(&self) -> Option<f64> {
+        let [first, .., last] = &self.each[..] else { return None };
+        let (count, deviation) = PERIODIC;
+        let mean = (last.from_s - first.from_s) / (self.each.len() - 1) as f64;
+        let is_near = |pair: &[Stall]| (pair[1].from_s - pair[0].from_s - mean).abs() <= (mean * deviation).max(BIN_S);
+        (self.each.len() >= count && self.each.windows(2).all(is_near)).then_some(mean)
+    }
+
+    /// `12 stalls of up to 1.10 s`; none without any.
+    pub(super) fn title(&self) -> Option<String> {
+        let longest = micros(self.longest()?.length_s() * 1e6);
+        let stalls = counted(self.each.len() as u64, "stall");
+        Some(if self.each.len() == 1 {
+            format!("{stalls} of {longest}")
+        } else {
+            format!("{stalls} of up to {longest}")
+        })
+    }
+
+    /// `12 stalls, one every 2.00 s: 11.8 s of 24.0 s without a response (49 %), longest 1.10 s at 5 s`; none without any.
+    pub(crate) fn in_words(&self) -> Option<String> {
+        let longest = self.longest()?;
+        let period = self.period_s().map_or_else(|| ",".to_owned(), |s| format!(", one every {}:", seconds(s)));
+        let stalls = counted(self.each.len() as u64, "stall");
+        let total = micros(self.total_s() * 1e6);
+        let (of, share) = (seconds(self.of_s), rounded_percent(self.total_s() / self.of_s.max(f64::MIN_POSITIVE)));
+        let at = format!("at {} s", longest.from_s.max(0.0).floor());
+        let at = match &self.each[..] {
+            [_] => at,
+            _ => format!("longest {} {at}", micros(longest.length_s() * 1e6)),
+        };
+        Some(format!("{stalls}{period} {total} of {of} without a response ({share}), {at}"))
+    }
+}
+
+/// Describe stalls that took a notable part of the time, with the failures; none of a client that was itself too slow.
+pub(super) fn notable(report: &Report) -> Option<String> {
+    let stalls = Stalls::of(report);
+    let words = stalls.in_words().filter(|_| stalls.is_notable())?;
+    let failed = clause(report).map_or_else(String::new, |clause| {
+        let causes = causes_in_words(report).map_or_else(String::new, |causes| format!(" ({causes})"));
+        format!("; {clause}{causes}")
+    });
+    Some(format!("{words}{failed}"))
+}
+
+/// Finding of a run with stalls.
+pub(super) fn stalls(report: &Report) -> Option<String> {
+    let words = Stalls::of(report).in_words()?;
+    let latency = Clocked::of(report).latency();
+    let times = latency.and_then(|times| Some((figure(times, "p99_us", times.p99_us)?, micros(times.p50_us?))));
+    Some(times.map_or_else(|| words.clone(), |(p99, median)| format!("{words}; p99 {p99} (median {median})")))
+}
+
+/// A time without an answer, and the least number of answers right after it; none at the end of the run.
+struct Gap {
+    stall: Stall,
+    released: Option<u64>,
+}
+
+/// Times of at least two bins without an answer, in seconds that follow each other.
+fn gaps(rows: &[&IntervalRow], end_s: f64) -> Vec<Gap> {
+    let Some(start_s) = rows.first().map(|row| row.start_s as f64) else { return Vec::new() };
+    let known = rows.iter().map_while(|row| row.answers_in_bins());
+    let bins: Vec<u64> = known
+        .flatten()
+        .enumerate()
+        .take_while(|(n, _)| start_s + (*n as f64) * BIN_S < end_s)
+        .map(|(_, n)| n)
+        .collect();
+    let mut at = 0;
+    let mut gaps = Vec::new();
+    for run in bins.chunk_by(|a, b| (*a == 0) == (*b == 0)) {
+        let (first, next) = (at, at + run.len());
+        at = next;
+        if run[0] > 0 || run.len() < 2 {
+            continue;
+        }
+        // The answers before and after it are somewhere in their bins.
+        let from = if first == 0 { 0.0 } else { first as f64 - 0.5 };
+        let is_last = next == bins.len();
+        let to_s = if is_last { end_s } else { start_s + (next as f64 + 0.5) * BIN_S };
+        let released = || bins[next..].iter().take(RELEASE_BINS).sum();
+        let stall = Stall { from_s: start_s + from * BIN_S, to_s };
+        gaps.push(Gap { stall, released: (!is_last).then(released) });
+    }
+    gaps
+}
+
+/// Limits for a run.
+struct Judge<'a> {
+    rows: &'a [&'a IntervalRow],
+    least_s: f64,
+    /// Answers that come at once when a stall ends.
+    released: u64,
+    timeout_s: f64,
+}
+
+impl<'a> Judge<'a> {
+    /// None without a good answer.
+    fn of(report: &Report, rows: &'a [&'a IntervalRow], of_s: f64) -> Option<Self> {
+        let answered: u64 = rows.iter().map(|row| row.attempts.saturating_sub(row.aborted)).sum();
+        let own_s = own_pauses_s(report);
+        let least_s = [LEAST_S, FAR * fast_s(rows)?, MISSING * of_s / answered.max(1) as f64, own_s];
+        let mut in_flight: Vec<u32> = rows.iter().map(|row| row.in_flight).collect();
+        in_flight.sort_unstable();
+        let usual = f64::from(*in_flight.get(in_flight.len() / 4)?);
+        Some(Self {
+            rows,
+            least_s: least_s.into_iter().fold(0.0, f64::max),
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "less than a u32")]
+            released: ((usual * RELEASED) as u64).max(WAITING),
+            timeout_s: report.plan.run.timeout.as_secs_f64(),
+        })
+    }
+
+    fn is_stall(&self, Gap { stall, released }: &Gap) -> bool {
+        let length_s = stall.length_s();
+        if length_s < self.least_s || released.is_some_and(|released| released < self.released) {
+            return false;
+        }
+        // Requests of the second before, which end in it.
+        let within = |row: &&&IntervalRow| {
+            (row.start_s as f64) < stall.to_s && row.start_s as f64 + INTERVAL.as_secs_f64() > stall.from_s - BIN_S
+        };
+        let rows = || self.rows.iter().filter(within);
+        let paused_s: f64 = rows().map(|row| row.binding.pause + row.binding.target).sum();
+        let waited_us = (length_s * WAITED).min(self.timeout_s) * 1e6;
+        let waiting: u64 = rows().map(|row| slow(row, waited_us)).sum();
+        waiting >= WAITING && paused_s < length_s * thresholds::PAUSED
+    }
+}
+
+/// Requests of a second that took `least_us` or longer, or were cut off at that age.
+fn slow(row: &IntervalRow, least_us: f64) -> u64 {
+    let cells = row.spread.iter().flat_map(|Spread { first, counts }| (*first..).zip(counts));
+    let slow: u64 = cells.filter(|(cell, _)| Spread::starts_us(cell + 1) > least_us).map(|(_, count)| count).sum();
+    let has_slow_ones = row.max_us.is_some_and(|us| us >= least_us * 0.99);
+    slow + if has_slow_ones { row.scheduled_failed.unwrap_or(0) + row.aborted } else { 0 }
+}
+
+/// Least time of a fast answer, s.
+fn fast_s(rows: &[&IntervalRow]) -> Option<f64> {
+    let mut cells: Vec<(u32, u64)> = rows
+        .iter()
+        .flat_map(|row| &row.spread)
+        .flat_map(|spread| (spread.first..).zip(spread.counts.iter().copied()))
+        .collect();
+    cells.sort_unstable();
+    let rank = cells.iter().map(|(_, count)| count).sum::<u64>() as f64 * FAST;
+    let mut below = 0;
+    let fast = cells.into_iter().find(|(_, count)| {
+        below += count;
+        below > 0 && below as f64 >= rank
+    });
+    fast.map(|(cell, _)| Spread::starts_us(cell) / 1e6)
+}
+
+/// The longest time in which this client itself did not run, s: answers that came meanwhile were read late.
+fn own_pauses_s(report: &Report) -> f64 {
+    let paused = |shard: &ShardReport| shard.latency.get(Series::LoopLag.name())?.max_us;
+    let longest_us =
+        report.shards.iter().filter_map(paused).filter(|us| *us >= thresholds::FREEZE_US).fold(0.0, f64::max);
+    let paused_s = report.suspended_s.max(longest_us / 1e6);
+    // Its bins, and what was in flight before it.
+    if paused_s > 0.0 { paused_s + LEAST_S } else { 0.0 }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::report::{Held, Latency, Limit, Report, ScheduleReport, Totals};
+use crate::run::report::{Latency, LimitEvidence, LimitName, Report, ScheduleReport, Totals};
 use crate::show::doc::{Column, Doc, Table};
-use crate::show::text::{counted, grouped, micros, seconds};
+use crate::show::text::{counted, grouped, micros, rate_in_words, seconds};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::rounded_percent;
@@ -111,12 +111,11 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
     let Some((key, one_in, most, from_intended, from_sent)) = shows else {
         let known = pairs.iter().any(|(.., from_intended, from_sent)| from_intended.is_some() && from_sent.is_some());
         let is_kept = report.schedule.as_ref().is_none_or(ScheduleReport::is_kept);
-        return (known && response.censored == 0 && is_kept).then(|| {
-            "requests were sent when they were due: what a user would have waited is what the target took".to_owned()
-        });
+        return (known && response.censored == 0 && is_kept)
+            .then(|| "requests were sent on time, so users would have waited as long as the target took".to_owned());
     };
     Some(format!(
-        "1 request in {one_in} took {}{}, counted from when a user would have sent it; once sent, {most} were answered \
+        "1 request in {one_in} took {}{}, counted from when a user would have sent it; once sent, {most} had a response \
          within {}{}: the rest was waiting {}",
         micros(from_intended),
         if response.is_at_least(key) { " at least" } else { " or longer" },
@@ -129,10 +128,10 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
 /// Return the main cause of the waits of requests before they were sent, with its part of that time.
 fn culprit(report: &Report) -> String {
     let spent = |series| report.latency(series).map_or(0.0, |wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64);
-    let opening = spent(Series::Connect);
+    let opening = spent(Series::Connect) + spent(Series::Tls);
     let unsent = unsent(report);
-    let held = Held::run(report);
-    let mut limits: BTreeMap<Limit, f64> = BTreeMap::new();
+    let held = LimitEvidence::run(report);
+    let mut limits: BTreeMap<LimitName, f64> = BTreeMap::new();
     *limits.entry(held.for_connection()).or_default() += (spent(Series::PoolWait) - opening).max(0.0);
     *limits.entry(held.before_connection()).or_default() += spent(Series::BudgetWait);
     for (last, waited) in &unsent.by_limit {
@@ -142,7 +141,7 @@ fn culprit(report: &Report) -> String {
         limits.into_iter().map(|(limit, spent)| (spent, limit.words(&report.plan.run))).collect();
     waits.extend([
         (opening + unsent.opening, "a new connection to open"),
-        (spent(Series::SchedLag), "this client, which was late"),
+        (spent(Series::SchedLag), "this client, which sent late"),
     ]);
     let all: f64 = waits.iter().map(|(spent, _)| spent).sum();
     let worst = waits.iter().max_by(|a, b| a.0.total_cmp(&b.0));
@@ -192,9 +191,9 @@ fn unsent(report: &Report) -> Unsent {
 /// Return the adherence of an open loop to its timetable.
 pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
     let mut row = format!(
-        "{} arrivals, {} asked; {} requests due, {} sent ({})",
+        "{} arrivals, {}; {} requests due, {} sent ({})",
         schedule.arrivals,
-        schedule.rate,
+        rate_in_words(&schedule.rate),
         grouped(schedule.scheduled),
         grouped(totals.attempts_sent),
         rounded_percent(schedule.sent_share)
@@ -238,8 +237,8 @@ pub(crate) const fn unfinished(report: &Report) -> &'static str {
 /// The requests that the times of `latency`, one of the series of good answers, are of.
 pub(crate) fn population(report: &Report, latency: &Latency) -> String {
     match latency.censored {
-        0 if report.ledger.not_found > 0 => counted(latency.count, "good or not-found answer"),
-        0 => counted(latency.count, "good answer"),
+        0 if report.ledger.not_found > 0 => counted(latency.count, "good or not-found response"),
+        0 => counted(latency.count, "good response"),
         n => {
             let all = counted(latency.count.saturating_add(n), "request");
             format!("{all} ({} of them {})", grouped(n), unfinished(report))
@@ -269,18 +268,19 @@ pub(crate) fn figure(latency: &Latency, key: &str, us: Option<f64>) -> Option<St
 /// Describe the times of a series in a few words.
 fn meaning(series: &str) -> &'static str {
     match Series::ALL.into_iter().find(|known| known.name() == series) {
-        Some(Series::ServiceOk) => "sent to answered, good and not-found answers",
-        Some(Series::ServiceThrottled) => "sent to answered, throttled",
+        Some(Series::ServiceOk) => "sent to complete response, good and not found",
+        Some(Series::ServiceThrottled) => "sent to complete response, throttled",
         Some(Series::ServiceError) => "sent to the end, failed",
         Some(Series::Ttfb) => "sent to first byte",
-        Some(Series::SchedLag) => "scheduled to sent (client lateness)",
+        Some(Series::SchedLag) => "scheduled to sent (send delay of the client)",
         Some(Series::BudgetWait) => "waiting for a limit",
         Some(Series::PoolWait) => "waiting for a free connection",
         Some(Series::Connect) => "opening a connection",
-        Some(Series::Item) => "of an item, all attempts together",
+        Some(Series::Tls) => "TLS handshake",
+        Some(Series::Item) => "of an item, all its requests together",
         Some(Series::LoopLag) => "event-loop delay in the client",
-        Some(Series::ResponseOk) => "scheduled to answered, good and not-found answers",
-        Some(Series::ResponseThrottled) => "scheduled to answered, throttled",
+        Some(Series::ResponseOk) => "scheduled to complete response, good and not found",
+        Some(Series::ResponseThrottled) => "scheduled to complete response, throttled",
         Some(Series::ResponseError) => "scheduled to the end, failed",
         Some(Series::Overhead) | None => "",
     }

@@ -1,6 +1,7 @@
 //! Validity of a run: the verdict in a word, what it means for the figures, each finding with what to do about it, and the
 //! checks that were made.
 
+use super::failures::cut_off_share;
 use super::rows::is_unsent;
 use crate::run::report::{Report, Verdict};
 use crate::show::doc::{Severity, Status};
@@ -40,7 +41,7 @@ pub(in crate::run) const fn severity(verdict: Verdict) -> Severity {
         | Verdict::ConcurrencyLimited
         | Verdict::ClientLimited
         | Verdict::TargetLimited => Severity::Warning,
-        Verdict::Disturbed | Verdict::Incomplete => Severity::Bad,
+        Verdict::Disturbed | Verdict::NothingMeasured | Verdict::Incomplete => Severity::Bad,
     }
 }
 
@@ -49,6 +50,9 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
     let checks = report.validity.checked.len();
     let meaning = match report.validity.verdict {
         Verdict::Valid => return format!("None of the {checks} checks found a problem with these numbers."),
+        Verdict::Errors if cut_off_share(report).is_some() => {
+            "Some requests were cut off at the end, before they had an answer."
+        }
         Verdict::Errors => "Some requests failed; the times leave them out.",
         Verdict::BudgetLimited => {
             "The budget or another limit, not the schedule, set the pace: response times include waits the target did not \
@@ -62,8 +66,9 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         }
         Verdict::ClientLimited => "The load generator was the bottleneck: the target may be faster than shown.",
         Verdict::TargetLimited => {
-            "Too many requests failed or were refused, so these figures do not describe normal responses."
+            "Too many requests failed, were refused or were cut off, so these figures do not describe normal responses."
         }
+        Verdict::NothingMeasured => "Nothing was measured: every request was within the warm-up.",
         Verdict::Disturbed => "The machine was disturbed during the run. Repeat it before relying on these numbers.",
         Verdict::Incomplete => "Some data is missing or inconsistent; these numbers do not cover the whole run.",
     };

@@ -61,12 +61,12 @@ impl DrawingBackend for SvgBackend<'_> {
 pub(super) struct Element<'a, P> {
     pub(super) points: &'a [P],
     pub(super) ink: Ink,
-    pub(super) figure: Figure<'a>,
+    pub(super) figure: DrawnShape<'a>,
 }
 
 /// Shape that is drawn.
 #[derive(Clone, Copy)]
-pub(super) enum Figure<'a> {
+pub(super) enum DrawnShape<'a> {
     /// Line of this width through all points.
     Line(f64, Dash),
     /// Rectangle between two corners, at least this wide.
@@ -111,7 +111,7 @@ impl<P> Element<'_, P> {
     fn write(&self, mut points: impl Iterator<Item = (f64, f64)>, out: &mut String) {
         let class = self.ink.class();
         match self.figure {
-            Figure::Line(width, dash) => {
+            DrawnShape::Line(width, dash) => {
                 let space = if dash == Dash::Solid { "" } else { " " };
                 let _ = write!(
                     out,
@@ -123,7 +123,7 @@ impl<P> Element<'_, P> {
                 }
                 out.push_str("\"/>\n");
             }
-            Figure::Rectangle(least) => {
+            DrawnShape::Rectangle(least) => {
                 let Some(((x0, y0), (x1, y1))) = points.next().zip(points.next()) else { return };
                 let (x, y, height) = (x0.min(x1), y0.min(y1), (y1 - y0).abs());
                 let width = (x1 - x0).abs().max(least);
@@ -134,11 +134,11 @@ impl<P> Element<'_, P> {
                     tenths(height)
                 );
             }
-            Figure::Circle(radius) => {
+            DrawnShape::Circle(radius) => {
                 let Some((x, y)) = points.next() else { return };
                 let _ = writeln!(out, "<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>");
             }
-            Figure::Text { text, size, anchor, bold } => {
+            DrawnShape::Text { text, size, anchor, bold } => {
                 let Some((x, y)) = points.next() else { return };
                 let anchor = match anchor {
                     Anchor::Start => "start",

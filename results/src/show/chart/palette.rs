@@ -27,6 +27,8 @@ pub(super) enum Ink {
     Shade,
     /// Part of a field that an answer lies in.
     Highlight,
+    /// Part of a field in which the target had asked to wait.
+    Paused,
     /// Requested value: wide and pale, below the value that was reached.
     Grey,
     Blue,
@@ -58,13 +60,14 @@ const RUNS: [(Ink, Dash); 8] = [
 pub(in crate::show) const MOST_RUNS: usize = RUNS.len();
 
 impl Ink {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Paper,
         Self::Text,
         Self::Quiet,
         Self::Grid,
         Self::Shade,
         Self::Highlight,
+        Self::Paused,
         Self::Grey,
         Self::Blue,
         Self::Orange,
@@ -91,6 +94,7 @@ impl Ink {
             Self::Grid => ("grid", [0xDF_E3E8, 0x31_3840]),
             Self::Shade => ("shade", [0xED_F1F5, 0x22_2931]),
             Self::Highlight => ("highlight", [0xDD_EAF5, 0x20_384D]),
+            Self::Paused => ("paused", [0xFB_EBCF, 0x45_3413]),
             Self::Grey => ("grey", [0x86_8E99, 0x66_717D]),
             Self::Blue => ("blue", [0x00_72B2, 0x4D_B0F0]),
             Self::Orange => ("orange", [0xC9_8200, 0xF0_B030]),
@@ -130,12 +134,13 @@ impl Role {
             Self::CutOff | Self::Connections => Ink::Olive,
             Self::Retried | Self::P50 => Ink::Green,
             Self::Asked => Ink::Grey,
-            Self::Idle | Self::P90 => Ink::Sky,
+            Self::Idle | Self::NotFound | Self::P90 => Ink::Sky,
             Self::Reference => Ink::Text,
             Self::Run(n) => RUNS[n % MOST_RUNS].0,
             Self::Level(n) => Ink::Heat(n),
             Self::Shade => Ink::Shade,
             Self::Highlight => Ink::Highlight,
+            Self::Paused => Ink::Paused,
         }
     }
 
@@ -170,6 +175,12 @@ impl Dash {
             Self::Long => Some(("long", "16 4")),
             Self::Sparse => Some(("sparse", "3 4.5")),
         }
+    }
+
+    /// Lengths of its dashes and gaps, CSS pixels.
+    pub(super) fn lengths(self) -> Vec<f64> {
+        let lengths = self.class_and_lengths().map_or("", |(_, lengths)| lengths);
+        lengths.split_whitespace().filter_map(|length| length.parse().ok()).collect()
     }
 
     pub(super) fn class(self) -> &'static str {
@@ -212,10 +223,8 @@ fn colours(mode: usize) -> String {
 
 /// Return the same colours by name, as custom properties of a page around charts. On paper a page is always light.
 pub(in crate::show) fn variables() -> String {
-    let named =
-        [Ink::Paper, Ink::Text, Ink::Quiet, Ink::Grid, Ink::Blue, Ink::Orange, Ink::Vermilion, Ink::Green, Ink::Purple];
     let rule = |mode: usize| {
-        let colours = named.iter().fold(String::new(), |mut out, ink| {
+        let colours = Ink::ALL.into_iter().fold(String::new(), |mut out, ink| {
             let _ = write!(out, "--{}:#{:06X};", ink.class(), ink.colours()[mode]);
             out
         });
@@ -262,7 +271,7 @@ mod tests {
             for ink in Ink::ALL {
                 let least = match ink {
                     Ink::Text | Ink::Quiet => 4.5,
-                    Ink::Paper | Ink::Grid | Ink::Shade | Ink::Highlight => 1.0,
+                    Ink::Paper | Ink::Grid | Ink::Shade | Ink::Highlight | Ink::Paused => 1.0,
                     _ => 3.0,
                 };
                 assert!(on_paper(ink) >= least, "{ink:?} {mode}: {}", on_paper(ink));

@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::drawing::{DrawingArea, IntoDrawingArea};
 
-use super::backend::{Anchor, Element, Figure, SvgBackend, escaped, fine};
+use super::backend::{Anchor, DrawnShape, Element, SvgBackend, escaped, fine};
 use super::palette::{Ink, style_sheet};
 use super::scale::Scale;
 use super::{Axis, Chart, Dash, Mark, Panel, Range, Role, Shape, Step, Ticks};
@@ -174,29 +174,43 @@ struct Field<'a> {
 }
 
 impl Field<'_> {
-    fn draw(&self, points: &[(f64, f64)], ink: Ink, figure: Figure<'_>) {
+    fn draw(&self, points: &[(f64, f64)], ink: Ink, figure: DrawnShape<'_>) {
         let _ = self.area.draw(&Element { points, ink, figure });
     }
 
     fn line(&self, points: &[(f64, f64)], ink: Ink, (width, dash): (f64, Dash)) {
         if points.len() > 1 {
-            self.draw(points, ink, Figure::Line(width, dash));
+            self.draw(points, ink, DrawnShape::Line(width, dash));
         }
     }
 
     /// A line that keeps a value from the beginning of its step to the end; broken where there is none.
     fn steps(&self, steps: &[Step], ink: Ink, pen: (f64, Dash)) {
         for run in steps.split(|step| step.value.is_none()) {
-            let ends = |step: &Step| step.value.map(|value| [(step.from, value), (step.to, value)]);
-            let points: Vec<(f64, f64)> = run.iter().filter_map(ends).flatten().collect();
+            let level = |alike: &[Step]| {
+                let (first, last) = alike.first().zip(alike.last())?;
+                first.value.map(|value| [(first.from, value), (last.to, value)])
+            };
+            let points: Vec<(f64, f64)> = run.chunk_by(|a, b| a.value == b.value).filter_map(level).flatten().collect();
             self.line(&points, ink, pen);
         }
     }
 
+    /// Draw neighbours of the same height and base as one area.
+    fn areas(&self, steps: &[Step], base: &[f64], ink: Ink) {
+        let areas: Vec<(&Step, f64)> = steps.iter().zip(base.iter().copied()).collect();
+        for alike in areas.chunk_by(|a, b| (a.0.value, a.1) == (b.0.value, b.1)) {
+            let (Some((first, base)), Some((last, _))) = (alike.first(), alike.last()) else { continue };
+            if let Some(value) = first.value.filter(|value| *value > 0.0) {
+                self.draw(&[(first.from, *base), (last.to, base + value)], ink, DrawnShape::Rectangle(0.0));
+            }
+        }
+    }
+
     fn dot(&self, at: (f64, f64), ink: Ink, hollow: bool) {
-        self.draw(&[at], ink, Figure::Circle(if hollow { 4.5 } else { 3.5 }));
+        self.draw(&[at], ink, DrawnShape::Circle(if hollow { 4.5 } else { 3.5 }));
         if hollow {
-            self.draw(&[at], Ink::Paper, Figure::Circle(2.75));
+            self.draw(&[at], Ink::Paper, DrawnShape::Circle(2.75));
         }
     }
 
@@ -220,29 +234,29 @@ struct Painter<'a> {
 }
 
 impl<'a> Painter<'a> {
-    fn draw(&self, points: &[(f64, f64)], ink: Ink, figure: Figure<'_>) {
+    fn draw(&self, points: &[(f64, f64)], ink: Ink, figure: DrawnShape<'_>) {
         let points: Vec<(i32, i32)> = points.iter().map(|(x, y)| (fine(*x), fine(*y))).collect();
         let _ = self.area.draw(&Element { points: &points, ink, figure });
     }
 
     fn line(&self, points: [(f64, f64); 2], ink: Ink) {
-        self.draw(&points, ink, Figure::Line(1.0, Dash::Solid));
+        self.draw(&points, ink, DrawnShape::Line(1.0, Dash::Solid));
     }
 
     fn label(&self, text: &str, at: (f64, f64), ink: Ink, anchor: Anchor) {
         if !text.trim().is_empty() {
-            self.draw(&[at], ink, Figure::Text { text, size: LABEL, anchor, bold: false });
+            self.draw(&[at], ink, DrawnShape::Text { text, size: LABEL, anchor, bold: false });
         }
     }
 
     fn words(&mut self, chart: &Chart) {
         let (title, caption) = (chart.title, visible(&chart.caption));
         self.y = 24.0;
-        let figure = Figure::Text { text: title, size: TITLE, anchor: Anchor::Start, bold: true };
+        let figure = DrawnShape::Text { text: title, size: TITLE, anchor: Anchor::Start, bold: true };
         self.draw(&[(MARGIN, self.y)], Ink::Text, figure);
         for line in wrapped(&caption, self.width - 2.0 * MARGIN, CAPTION) {
             self.y += 20.0;
-            let figure = Figure::Text { text: &line, size: CAPTION, anchor: Anchor::Start, bold: false };
+            let figure = DrawnShape::Text { text: &line, size: CAPTION, anchor: Anchor::Start, bold: false };
             self.draw(&[(MARGIN, self.y + 3.0)], Ink::Quiet, figure);
         }
         self.y += 18.0;
@@ -321,8 +335,8 @@ impl<'a> Painter<'a> {
         let ink = mark.role.ink();
         let middle = (x + width / 2.0, y);
         match &mark.shape {
-            Shape::Blocks(_) | Shape::Band(..) => {
-                self.draw(&[(x, y - 6.0), (x + width, y + 6.0)], ink, Figure::Rectangle(0.0));
+            Shape::Areas { .. } | Shape::Blocks(_) | Shape::Band(..) => {
+                self.draw(&[(x, y - 6.0), (x + width, y + 6.0)], ink, DrawnShape::Rectangle(0.0));
                 if matches!(mark.shape, Shape::Band(..)) {
                     for x in [x, x + width] {
                         self.line([(x, y - 6.0), (x, y + 6.0)], Ink::Quiet);
@@ -331,14 +345,14 @@ impl<'a> Painter<'a> {
             }
             Shape::Dots(dots) => {
                 let hollow = dots.first().is_some_and(|dot| dot.hollow);
-                self.draw(&[middle], ink, Figure::Circle(if hollow { 4.5 } else { 3.5 }));
+                self.draw(&[middle], ink, DrawnShape::Circle(if hollow { 4.5 } else { 3.5 }));
                 if hollow {
-                    self.draw(&[middle], Ink::Paper, Figure::Circle(2.75));
+                    self.draw(&[middle], Ink::Paper, DrawnShape::Circle(2.75));
                 }
             }
             Shape::Steps(_) | Shape::Line(_) | Shape::Across(_) | Shape::Upright(_) => {
                 let (thickness, dash) = pen(mark);
-                self.draw(&[(x, y), (x + width, y)], ink, Figure::Line(thickness, dash));
+                self.draw(&[(x, y), (x + width, y)], ink, DrawnShape::Line(thickness, dash));
             }
         }
     }
@@ -394,7 +408,7 @@ impl<'a> Painter<'a> {
             }
             let near = emphasis.is_some_and(|at| (at as f64 - n as f64).abs() < every);
             if Some(n) == emphasis {
-                self.draw(&[at], Ink::Vermilion, Figure::Text { text: name, size: LABEL, anchor, bold: true });
+                self.draw(&[at], Ink::Vermilion, DrawnShape::Text { text: name, size: LABEL, anchor, bold: true });
             } else if n as f64 >= free && !near {
                 self.label(name, at, Ink::Text, anchor);
             }
@@ -422,9 +436,9 @@ impl<'a> Painter<'a> {
         let Shape::Band(from, to) = mark.shape else { return };
         let (left, right) = (field.x_of(from), field.x_of(to));
         let (top, bottom) = field.down;
-        self.draw(&[(left, top), (right, bottom)], mark.role.ink(), Figure::Rectangle(2.0));
+        self.draw(&[(left, top), (right, bottom)], mark.role.ink(), DrawnShape::Rectangle(2.0));
         for x in [left, right].into_iter().filter(|x| *x > field.across.0 && *x < field.across.1) {
-            self.draw(&[(x, top), (x, bottom)], Ink::Quiet, Figure::Line(1.0, Dash::Dashed));
+            self.draw(&[(x, top), (x, bottom)], Ink::Quiet, DrawnShape::Line(1.0, Dash::Dashed));
         }
     }
 
@@ -432,6 +446,7 @@ impl<'a> Painter<'a> {
         let (ink, pen) = (mark.role.ink(), pen(mark));
         match &mark.shape {
             Shape::Steps(steps) => field.steps(steps, ink, pen),
+            Shape::Areas { steps, base } => field.areas(steps, base, ink),
             Shape::Line(points) => field.line(points, ink, pen),
             Shape::Dots(dots) => {
                 for dot in dots {
@@ -446,18 +461,18 @@ impl<'a> Painter<'a> {
                     // Little is not taken for nothing.
                     let least = if one.text.is_empty() { 0.0 } else { 2.0 };
                     if one.x.0 < one.x.1 {
-                        field.draw(&[(one.x.0, one.y.0), (one.x.1, one.y.1)], ink, Figure::Rectangle(least));
+                        field.draw(&[(one.x.0, one.y.0), (one.x.1, one.y.1)], ink, DrawnShape::Rectangle(least));
                     }
                     self.behind(&one.text, (field.x_of(one.x.1), one.y), field);
                 }
             }
             Shape::Across(y) => {
                 let y = field.y_of(*y);
-                self.draw(&[(field.across.0, y), (field.across.1, y)], ink, Figure::Line(pen.0, pen.1));
+                self.draw(&[(field.across.0, y), (field.across.1, y)], ink, DrawnShape::Line(pen.0, pen.1));
             }
             Shape::Upright(x) => {
                 let x = field.x_of(*x);
-                self.draw(&[(x, field.down.0), (x, field.down.1)], ink, Figure::Line(pen.0, pen.1));
+                self.draw(&[(x, field.down.0), (x, field.down.1)], ink, DrawnShape::Line(pen.0, pen.1));
             }
             Shape::Band(..) => {}
         }
@@ -476,7 +491,7 @@ impl<'a> Painter<'a> {
     /// Cover the lines of the grid behind a text.
     fn ground(&self, text: &str, (x, y): (f64, f64)) {
         let width = text_width(text, LABEL) * 0.9;
-        self.draw(&[(x - 4.0, y - 7.0), (x + width, y + 7.0)], Ink::Paper, Figure::Rectangle(0.0));
+        self.draw(&[(x - 4.0, y - 7.0), (x + width, y + 7.0)], Ink::Paper, DrawnShape::Rectangle(0.0));
     }
 }
 
@@ -494,7 +509,7 @@ fn right(panel: &Panel, x: Scale, left: f64, width: f64) -> f64 {
 }
 
 /// Width and pattern of a mark's lines.
-const fn pen(mark: &Mark) -> (f64, Dash) {
+pub(super) const fn pen(mark: &Mark) -> (f64, Dash) {
     let width = match (mark.role, &mark.shape) {
         (Role::Asked, Shape::Steps(_)) => 5.0,
         (Role::Asked, Shape::Line(_)) => 3.0,

@@ -13,6 +13,11 @@ impl Doc {
                 html.say("h1", &self.title);
                 self.about.iter().for_each(|facts| html.facts("quiet", facts));
             });
+            let sections = self.parts(Readers::PAGE).filter_map(|part| match part {
+                Part::Section(id, heading, _) => Some((*id, &**heading)),
+                _ => None,
+            });
+            html.contents(&sections.collect::<Vec<_>>());
             if let Some(lead) = &self.lead {
                 write_lead(html, lead);
             }
@@ -32,7 +37,7 @@ fn write_lead(html: &mut Html, Lead { outcome, figures, validity }: &Lead) {
             html.element("div", |html| {
                 html.say("dt", name);
                 html.say("dd", value);
-                html.say_as("dd", "of", detail);
+                html.with("dd", &[("class", "of")], |html| html.sentences(detail));
             });
         }
     });
@@ -80,7 +85,7 @@ fn write_list(html: &mut Html, sentences: &[String]) {
     if !sentences.is_empty() {
         html.element("ul", |html| {
             for sentence in sentences {
-                html.element("li", |html| html.lines(sentence));
+                html.element("li", |html| html.sentences(sentence));
             }
         });
     }
@@ -95,7 +100,7 @@ fn write_status(html: &mut Html, Status { id, severity, title, text, list, detai
     html.with(tag, &attributes, |html| {
         html.element(heading, |html| {
             html.with("span", &[("class", "symbol"), ("aria-hidden", "true")], |html| html.text(severity.symbol()));
-            html.element("span", |html| html.lines(title));
+            html.element("span", |html| html.sentences(title));
         });
         html.say_unless_empty("p", text);
         write_list(html, list);

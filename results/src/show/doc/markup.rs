@@ -4,16 +4,26 @@
 //! are part of the program; everything else passes through [`Html::text`] and is escaped.
 
 use crate::show::plot::{self, Plot};
-use crate::show::xml;
+use crate::show::text::is_unbroken;
+use crate::show::{visible, xml};
 
 /// Style sheet of the pages; the colours are the plots'.
 const STYLE: &str = include_str!("style.css");
 
-/// Makes the buttons work that copy something. Without it there are none, and nothing else is missing.
-const SCRIPT: &str = include_str!("copy.js");
+/// Script that draws the charts of a page, sorts its tables and copies its commands. Without it the page shows pictures of the charts.
+/// The CDATA marks keep the page well-formed XML; the script reads them as comments.
+const SCRIPT: &str = concat!(
+    "//<![CDATA[\n",
+    include_str!("../../../vendor/uplot/uPlot.iife.min.js"),
+    include_str!("page.js"),
+    "//]]>\n"
+);
+
+/// Style sheet of the charts that the script draws.
+const CHARTS: &str = include_str!("../../../vendor/uplot/uPlot.min.css");
 
 /// SHA-256 of [`SCRIPT`]: no other script may run.
-const SCRIPT_HASH: &str = "xFQ80kAaTI5E09b6u1hiuxxFuPmZgOMJVU4DRTowf5o=";
+const SCRIPT_HASH: &str = "FA9ylGoCYeACNqTl23pWsD1tfFdzmnSraAVvRGD663I=";
 
 /// Markup in the making.
 #[derive(Debug, Default)]
@@ -29,21 +39,32 @@ impl Html {
 
     /// Text of several lines, which is not broken within the name of a flag.
     pub(in crate::show) fn lines(&mut self, text: &str) {
+        self.broken(text, |_, _| false);
+    }
+
+    /// Sentences, which are not broken between a number and its unit either.
+    pub(in crate::show) fn sentences(&mut self, text: &str) {
+        self.broken(text, is_unbroken);
+    }
+
+    fn broken(&mut self, text: &str, is_unbroken: fn(&str, &str) -> bool) {
         for (n, line) in text.lines().enumerate() {
             if n > 0 {
                 self.out.push_str("<br/>");
             }
-            self.words(line);
+            self.words(line, is_unbroken);
         }
     }
 
-    fn words(&mut self, line: &str) {
-        for word in line.split_inclusive(' ') {
-            if word.contains("--") && word.len() < 40 {
-                self.kept_together(word.trim_end());
-                self.text(&word[word.trim_end().len()..]);
+    fn words(&mut self, line: &str, is_unbroken: fn(&str, &str) -> bool) {
+        let words: Vec<&str> = line.split_inclusive(' ').collect();
+        for group in words.chunk_by(|word, next| is_unbroken(word.trim_end(), next.trim_end())) {
+            let text = group.concat();
+            if (group.len() > 1 || text.contains("--")) && text.len() < 40 {
+                self.kept_together(text.trim_end());
+                self.text(&text[text.trim_end().len()..]);
             } else {
-                self.text(word);
+                self.text(&text);
             }
         }
     }
@@ -84,7 +105,7 @@ impl Html {
     /// Write an element that holds this text; nothing without a text.
     pub(in crate::show) fn say_unless_empty(&mut self, tag: &'static str, text: &str) {
         if !text.is_empty() {
-            self.element(tag, |html| html.lines(text));
+            self.element(tag, |html| html.sentences(text));
         }
     }
 
@@ -145,7 +166,7 @@ impl Html {
         });
     }
 
-    /// A plot under its title and caption, which are its text for whoever does not see it.
+    /// A plot under its title and caption, which are its text for readers who do not see it.
     fn plot(&mut self, plot: &Plot) {
         let (title, caption) = (format!("{}-title", plot.name), format!("{}-caption", plot.name));
         self.with("figure", &[("id", &format!("plot-{}", plot.name))], |html| {
@@ -155,6 +176,27 @@ impl Html {
             });
             // The one thing that is no text: drawn by us, and escaped there.
             html.out.push_str(&plot.figure);
+            if let Some(data) = &plot.data {
+                html.with("script", &[("type", "application/json")], |html| html.json(data));
+            }
+        });
+    }
+
+    /// Write JSON into a script element, escaped so that no text in it can end the element.
+    fn json(&mut self, json: &str) {
+        let json = visible(json).replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+        self.out.push_str(&json);
+    }
+
+    /// Links to the parts of the page.
+    pub(in crate::show) fn contents(&mut self, parts: &[(&str, &str)]) {
+        if parts.is_empty() {
+            return;
+        }
+        self.with("nav", &[("aria-label", "Contents")], |html| {
+            for (id, heading) in parts {
+                html.with("a", &[("href", &format!("#{id}"))], |html| html.text(heading));
+            }
         });
     }
 
@@ -163,7 +205,7 @@ impl Html {
         self.with("pre", &[("class", "wraps"), ("id", id)], |html| {
             html.element("code", |html| {
                 for line in text.split_inclusive('\n') {
-                    html.words(line);
+                    html.words(line, |_, _| false);
                 }
             });
         });
@@ -188,7 +230,7 @@ pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> St
             html.void("meta", &[("name", "generator"), ("content", "crawlmark")]);
             html.say("title", title);
             // Neither holds a text of a report, nor a character that would have to be escaped.
-            let style = plot::style_sheet() + STYLE;
+            let style = plot::style_sheet() + CHARTS + STYLE;
             html.element("style", |html| html.out.push_str(&style));
         });
         html.element("body", |html| {
@@ -227,5 +269,7 @@ mod tests {
         assert_eq!(written(|html| html.lines("a\nb< c")), "a<br/>b&lt; c");
         let flag = "<span class=\"flag\">(--&lt;)</span>";
         assert_eq!(written(|html| html.lines("a (--<) -b")), format!("a {flag} -b"));
+        let unbroken = "in <span class=\"flag\">1.5 ms,</span> 2 of <span class=\"flag\">(-d 8s)</span>";
+        assert_eq!(written(|html| html.sentences("in 1.5 ms, 2 of (-d 8s)")), unbroken);
     }
 }

@@ -13,7 +13,7 @@ const INDENT: usize = 4;
 
 /// Line for a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct TerminalLine {
     /// Text of the line, which says all that the tone does.
     pub text: String,
     /// Emphasis.
@@ -41,11 +41,11 @@ impl Doc {
     /// The lines of the document for a terminal of so many columns: the lead comes last, its outcome in the last line, because
     /// the end is what stays in sight.
     #[must_use]
-    pub fn lines(&self, columns: usize) -> Vec<Line> {
+    pub fn lines(&self, columns: usize) -> Vec<TerminalLine> {
         let mut out = String::new();
         write(&mut out, self, columns);
-        let mut lines: Vec<Line> =
-            out.trim_end().lines().map(|line| Line { text: line.to_owned(), tone: Tone::Plain }).collect();
+        let mut lines: Vec<TerminalLine> =
+            out.trim_end().lines().map(|line| TerminalLine { text: line.to_owned(), tone: Tone::Plain }).collect();
         if let Some(lead) = &self.lead {
             lines.extend(lead_lines(lead, columns));
         }
@@ -67,19 +67,21 @@ fn write(out: &mut String, doc: &Doc, columns: usize) {
     }
 }
 
-fn lead_lines(Lead { outcome, figures, validity }: &Lead, columns: usize) -> Vec<Line> {
-    let mut lines = vec![Line { text: String::new(), tone: Tone::Plain }];
+fn lead_lines(Lead { outcome, figures, validity }: &Lead, columns: usize) -> Vec<TerminalLine> {
+    let mut lines = vec![TerminalLine { text: String::new(), tone: Tone::Plain }];
     let mut add = |tone, text: &str| {
         let mut out = String::new();
-        write_indented(&mut out, text, (0, columns));
-        lines.extend(out.lines().map(|line| Line { text: line.to_owned(), tone }));
+        write_hanging(&mut out, text, (0, columns));
+        lines.extend(out.lines().map(|line| TerminalLine { text: line.to_owned(), tone }));
     };
     let checks = validity.details.as_ref().map_or_else(String::new, |(summary, _)| format!(" ({summary})"));
     let quiet = if validity.severity <= Severity::Neutral { Tone::Plain } else { Tone::Status(validity.severity) };
     add(quiet, &format!("{}{checks}. {}", validity.title, validity.text));
     validity.list.iter().for_each(|sentence| add(Tone::Plain, &format!("- {sentence}")));
     outcome.list.iter().for_each(|sentence| add(Tone::Status(outcome.severity), &format!("- {sentence}")));
-    add(Tone::Plain, &outcome.text);
+    if !outcome.text.is_empty() {
+        add(Tone::Plain, &outcome.text);
+    }
     let figures: Vec<String> = figures.iter().map(|Figure { name, value, .. }| format!("{name} {value}")).collect();
     // What does not fit is in the rows above.
     let mut fitting = (1..=figures.len()).rev().map(|most| figures[..most].join("  "));
@@ -96,7 +98,7 @@ fn write_part(out: &mut String, part: &Part, columns: usize) {
         Part::List(heading, sentences) => {
             write_heading(out, heading, columns);
             for sentence in sentences {
-                write_indented(out, &format!("- {sentence}"), (2, columns));
+                write_hanging(out, &format!("- {sentence}"), (2, columns));
             }
         }
         Part::Table(table) => write_table(out, table, columns),
@@ -110,7 +112,7 @@ fn write_part(out: &mut String, part: &Part, columns: usize) {
         Part::Status(Status { title, text, list, .. }) => {
             write_indented(out, &format!("{title}. {text}"), (0, columns));
             for sentence in list {
-                write_indented(out, &format!("- {sentence}"), (2, columns));
+                write_hanging(out, &format!("- {sentence}"), (2, columns));
             }
         }
         Part::Section(_, heading, parts) => {
@@ -119,6 +121,22 @@ fn write_part(out: &mut String, part: &Part, columns: usize) {
         }
         Part::Beside(parts) => write(out, parts, columns),
         Part::Plot(..) | Part::Plots(_) | Part::Code(_) | Part::Details(..) => {}
+    }
+}
+
+/// Write lines; the continuations of a long one are indented further.
+fn write_hanging(out: &mut String, text: &str, (indent, columns): (usize, usize)) {
+    let room = columns.saturating_sub(indent);
+    for line in text.lines() {
+        let is_long = line.chars().count() > room;
+        let mut parts = wrapped(line, if is_long { room.saturating_sub(GAP) } else { room }).into_iter();
+        if let Some(first) = parts.next() {
+            let _ = writeln!(out, "{:indent$}{first}", "");
+        }
+        let below = indent + GAP;
+        for part in parts {
+            let _ = writeln!(out, "{:below$}{part}", "");
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::run::report::{BudgetReport, Report};
 use crate::show::chart::scale::trimmed;
 use crate::show::chart::{Axis, BAR, Block, Chart, Format, Mark, Panel, ROW, Range, Role, Shape};
+use crate::show::text::rate_in_words;
 use crawlmark_harness::units::{grouped, rounded_percent};
 
 /// None without a budget, or without a window of one.
@@ -52,5 +53,9 @@ fn caption(budget: &BudgetReport) -> String {
         0 => String::new(),
         n => format!("; {n} of the shards could not be checked"),
     };
-    format!("The {} limit {kept}; {} of it was used{unaudited}.", budget.rate, rounded_percent(budget.utilisation))
+    format!(
+        "The {} limit {kept}; {} of it was used{unaudited}.",
+        rate_in_words(&budget.rate),
+        rounded_percent(budget.utilisation)
+    )
 }

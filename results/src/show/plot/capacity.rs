@@ -5,7 +5,7 @@ use crate::run::gates::{Condition, Unit};
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
 use crate::studies::capacity::capacity_headline;
 use crate::studies::capacity::search::RateState;
-use crate::studies::capacity::{Capacity, Failure, Point, RateReport};
+use crate::studies::capacity::{Capacity, Point, ProbeFailure, RateReport};
 
 /// The plot of a capacity.
 #[must_use]
@@ -33,7 +33,7 @@ pub fn capacity(capacity: &Capacity) -> Plot {
             .filter(|mark| points.len() > 1 || matches!(mark.shape, Shape::Dots(_)))
     });
     let failed = failed(capacity);
-    let mut causes: Vec<Failure> = failed.iter().map(|(cause, _)| *cause).collect();
+    let mut causes: Vec<ProbeFailure> = failed.iter().map(|(cause, _)| *cause).collect();
     causes.sort_unstable();
     causes.dedup();
     let failed = causes.into_iter().map(|cause| {
@@ -71,13 +71,13 @@ fn points(rates: &[RateReport], read: impl Fn(&RateReport) -> Option<f64>) -> Ve
 }
 
 /// Colour of probes that failed.
-const fn role(cause: Failure) -> Role {
+const fn role(cause: ProbeFailure) -> Role {
     match cause {
-        Failure::Throttled => Role::Throttled,
-        Failure::Errors => Role::Failed,
-        Failure::Latency => Role::Max,
-        Failure::Connections => Role::Connections,
-        Failure::Other => Role::CutOff,
+        ProbeFailure::Throttled => Role::Throttled,
+        ProbeFailure::Errors => Role::Failed,
+        ProbeFailure::Latency => Role::Max,
+        ProbeFailure::Connections => Role::Connections,
+        ProbeFailure::Other => Role::CutOff,
     }
 }
 
@@ -99,10 +99,10 @@ fn limits(capacity: &Capacity) -> Vec<(f64, String)> {
 }
 
 /// Probes that failed, each with its cause, at what its 99th percentile was, or the median where it has none.
-fn failed(capacity: &Capacity) -> Vec<(Failure, Point)> {
+fn failed(capacity: &Capacity) -> Vec<(ProbeFailure, Point)> {
     let objectives: Vec<Condition> =
         capacity.question.objectives.iter().filter_map(|objective| objective.parse().ok()).collect();
-    let failed = capacity.probes.iter().filter_map(|probe| Some((Failure::of(probe, &objectives)?, probe)));
+    let failed = capacity.probes.iter().filter_map(|probe| Some((ProbeFailure::of(probe, &objectives)?, probe)));
     let point = |us: Option<f64>, rate_per_s| us.filter(|us| *us > 0.0).map(|us| Point { rate_per_s, us });
     failed
         .filter_map(|(cause, probe)| {

@@ -8,8 +8,8 @@ use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros};
 
 /// None without a connection.
-pub(super) fn chart(report: &Report) -> Option<Chart> {
-    let seconds = Seconds::of(report);
+pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
+    let seconds = Seconds::of(report, most_steps);
     let opened = seconds.rates(|row| Some(row.connections_opened as f64));
     let (most, _) = peak(&opened)?;
     let took = report.latency(Series::Connect).and_then(|latency| latency.p50_us);

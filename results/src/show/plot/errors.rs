@@ -1,18 +1,20 @@
-//! Errors and retries over time, and their causes.
+//! Errors and retries over time, and the causes of errors.
 
 use super::counted;
 use super::seconds::{Seconds, peak};
-use crate::run::report::{Report, error_in_words, status_in_words};
+use crate::run::report::{Report, error_in_words};
+use crate::run::words::errors;
 use crate::show::chart::{Axis, BAR, Block, Chart, Dash, Format, Mark, Panel, ROW, Range, Role, Shape};
 use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::Counters;
 use crawlmark_harness::units::{grouped, rounded_percent};
 
 /// The most causes that are listed one by one.
 const MOST_CAUSES: usize = 8;
 
-/// None of a run in which nothing went wrong.
-pub(super) fn chart(report: &Report) -> Option<Chart> {
-    let seconds = Seconds::of(report);
+/// None of a run without errors, throttling and retries in its seconds.
+pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
+    let seconds = Seconds::of(report, most_steps);
     let line = |role, legend, steps| Mark::new(role, legend, Shape::Steps(steps));
     let [throttled, failed] =
         [seconds.rates(|row| Some(row.throttled as f64)), seconds.rates(|row| Some(row.failed as f64))];
@@ -27,10 +29,11 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
     ];
     let lines: Vec<Mark> = lines.into_iter().chain(kinds(report, &seconds)).filter(Mark::is_above_zero).collect();
     let axis = Axis::new("per second", Range::FromZero, Format::Number);
-    let over_time = (!lines.is_empty()).then(|| seconds.panel(axis, 180.0, lines, "mean"));
-    let panels: Vec<Panel> = over_time.into_iter().chain(causes(report)).collect();
     let caption = caption(report, worst);
-    (!panels.is_empty()).then_some(Chart { name: "errors", title: "Errors and retries", caption, panels })
+    (!lines.is_empty()).then(|| {
+        let panels = vec![seconds.panel(axis, 180.0, lines, "mean")];
+        Chart { name: "errors", title: "Errors and retries", caption, panels }
+    })
 }
 
 /// Lines of the commonest kinds of errors, told apart by their dash patterns.
@@ -44,14 +47,10 @@ fn kinds(report: &Report, seconds: &Seconds<'_>) -> Vec<Mark> {
     kinds.into_iter().zip([Dash::Short, Dash::Dotted, Dash::DashDot]).map(line).collect()
 }
 
-/// Statuses that are no success, errors without one, and attempts that were cut off, the commonest first.
-fn causes(report: &Report) -> Option<Panel> {
-    let bad = report.totals.attempts_by_status.iter().filter(|(status, _)| !(200..300).contains(*status));
-    let statuses = bad.map(|(status, count)| (status_in_words(*status), *count));
-    let errors = report.totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(*kind), *count));
-    let cut_off = ("cut off at the end".to_owned(), report.ledger.aborted);
-    let all = statuses.chain(errors).chain([cut_off]);
-    let mut all: Vec<(String, u64)> = all.filter(|(_, count)| *count > 0).collect();
+/// Failed requests by cause, and those that were cut off, the commonest first.
+pub(super) fn causes(report: &Report) -> Option<Chart> {
+    let (items, requests) = (report.ledger.items, report.totals.requests.clone());
+    let mut all = errors(&Counters { items, requests, ..Counters::default() });
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     if all.len() > MOST_CAUSES {
         let rest = all.split_off(MOST_CAUSES - 1);
@@ -60,8 +59,13 @@ fn causes(report: &Report) -> Option<Panel> {
     let bars = all.iter().enumerate().map(|(n, (_, count))| Block::bar(n, BAR, *count as f64, grouped(*count)));
     let marks = vec![Mark::new(Role::Failed, "", Shape::Blocks(bars.collect()))];
     let (names, height) = (all.iter().map(|(name, _)| name.clone()).collect(), all.len() as f64 * ROW);
-    let y = Axis::rows("non-2xx responses, errors, and what was cut off", names);
-    (!all.is_empty()).then(|| Panel { x: Axis::hidden(Range::FromZero), y, height, marks })
+    let y = Axis::rows("failed requests, and those cut off", names);
+    let (most, count) = all.first()?;
+    let share = rounded_percent(*count as f64 / report.totals.attempts.max(1) as f64);
+    let of = counted(report.totals.attempts, "request");
+    let caption = format!("Most common: {most}, {} of {of} ({share}).", grouped(*count));
+    let panels = vec![Panel { x: Axis::hidden(Range::FromZero), y, height, marks }];
+    Some(Chart { name: "causes", title: "Causes of errors", caption, panels })
 }
 
 /// Words for a run without errors, retries or throttling; none of another one.
@@ -73,14 +77,14 @@ pub(super) fn none(report: &Report) -> Option<String> {
         + totals.throttled
         + totals.retries
         + totals.soft_blocked;
-    (bad == 0).then(|| format!("No errors, throttling or retries in {}", counted(totals.attempts, "attempt")))
+    (bad == 0).then(|| format!("No errors, throttling or retries in {}", counted(totals.attempts, "request")))
 }
 
 fn caption(report: &Report, worst: Option<String>) -> String {
     let (totals, ledger) = (&report.totals, &report.ledger);
     let cut_off = match ledger.aborted {
         0 => String::new(),
-        n => format!("; {} cut off at the end", counted(n, "attempt")),
+        n => format!("; {} cut off at the end", counted(n, "request")),
     };
     if let Some(none) = none(report) {
         return format!("{none}{cut_off}.");
@@ -95,6 +99,7 @@ fn caption(report: &Report, worst: Option<String>) -> String {
         n => format!("; {} failed for good", counted(n, "item")),
     };
     let worst = worst.map_or_else(String::new, |at| format!("; most at {at}"));
-    let failed = format!("{} of {} failed ({share})", grouped(failed), counted(totals.attempts, "attempt"));
+    let of = if report.warmup.is_some() { ", warm-up included" } else { "" };
+    let failed = format!("{} of {} failed ({share}{of})", grouped(failed), counted(totals.attempts, "request"));
     format!("{failed}{parts}{items}{cut_off}{worst}.")
 }

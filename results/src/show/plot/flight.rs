@@ -1,6 +1,6 @@
 //! Requests in flight, their limits, and the limit that held the shards back.
 
-use super::seconds::Seconds;
+use super::seconds::{PICTURE, Seconds};
 use crate::run::report::{BindingReport, IntervalRow, Report};
 use crate::show::chart::{Axis, Block, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, Ticks};
 use crawlmark_harness::units::{grouped, rounded_percent};
@@ -9,10 +9,10 @@ use crawlmark_harness::units::{grouped, rounded_percent};
 const LAST_S: f64 = 0.01;
 
 /// The part of the time in which something held a shard back.
-type Part = fn(&BindingReport) -> f64;
+type LimitShare = fn(&BindingReport) -> f64;
 
 /// Limits that can hold a shard back, in the order in which they are stacked.
-const LIMITS: [(&str, Role, Part); 5] = [
+const LIMITS: [(&str, Role, LimitShare); 5] = [
     ("the requested rate", Role::Asked, |b| b.rate),
     ("connections", Role::Connections, |b| b.concurrency),
     ("throttling", Role::Throttled, |b| b.pause),
@@ -21,8 +21,8 @@ const LIMITS: [(&str, Role, Part); 5] = [
 ];
 
 /// None without a second.
-pub(super) fn chart(report: &Report) -> Option<Chart> {
-    let seconds = Seconds::of(report);
+pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
+    let seconds = Seconds::of(report, most_steps);
     let end_s = seconds.end_s + LAST_S;
     let allowed = f64::from(report.plan.run.connections);
     // A second that the run did not see to its end has no end at which anything would be in flight.
@@ -44,6 +44,8 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
     };
     let axis = Axis::new("limited by, share of the shards' time", Range::Between(0.0, 1.0), Format::Percent)
         .ticks(Ticks::At(vec![0.0, 0.5, 1.0]));
+    // Stacks of blocks are for an overview.
+    let seconds = Seconds::of(report, PICTURE);
     let below = Panel {
         x: seconds.axis("maximum, or mean share,"),
         y: axis,
@@ -74,8 +76,20 @@ fn shares(seconds: &Seconds<'_>) -> [Mark; 5] {
             *top += value.filter(|value| *value > 0.0)?;
             Some(Block { x: (from, to), y: (bottom, *top), text: String::new() })
         };
-        Mark::new(role, name, Shape::Blocks(steps.into_iter().zip(&mut tops).filter_map(block).collect()))
+        let blocks: Vec<Block> = steps.into_iter().zip(&mut tops).filter_map(block).collect();
+        Mark::new(role, name, Shape::Blocks(merged(&blocks)))
     })
+}
+
+/// Blocks of which neighbours of one height are one.
+#[expect(clippy::float_cmp, reason = "an edge that two of them share")]
+fn merged(blocks: &[Block]) -> Vec<Block> {
+    let runs = blocks.chunk_by(|a, b| a.y == b.y && a.x.1 == b.x.0);
+    let block = |run: &[Block]| {
+        let (first, last) = run.first().zip(run.last())?;
+        Some(Block { x: (first.x.0, last.x.1), ..first.clone() })
+    };
+    runs.filter_map(block).collect()
 }
 
 /// Return the limit that held something back the longest, and the part of its time; none when nothing is known.

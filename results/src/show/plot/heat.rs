@@ -1,21 +1,18 @@
-//! Distribution of the times of answers, second by second: it shows what percentiles hide, such as two modes or a stall.
+//! Heat map: distribution of the times of answers, second by second. It shows what percentiles hide, such as two modes or a stall.
 
 use super::counted;
-use super::seconds::{Gathered, LEAST_S, Seconds};
+use super::seconds::{Gathered, LEAST_S, PICTURE, Seconds};
 use crate::run::report::{CELLS_PER_DECADE, Report, Spread};
 use crate::run::words::unfinished;
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape};
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
-
-/// The most columns: four pixels each, and a file of a size that a page can hold.
-const MOST_COLUMNS: u64 = 136;
 
 /// The share of a column's answers from which a level begins.
 const LEVELS: [(f64, &str); 6] =
     [(0.0, "below 0.3 %"), (0.003, "0.3 %"), (0.01, "1 %"), (0.03, "3 %"), (0.1, "10 %"), (0.3, "30 % or more")];
 
 /// A column: from when to when, and its counts from cell 0 on.
-struct Column {
+struct HeatColumn {
     from_s: f64,
     to_s: f64,
     counts: Vec<u64>,
@@ -23,8 +20,8 @@ struct Column {
 
 /// None without a good answer.
 pub(super) fn chart(report: &Report) -> Option<Chart> {
-    let seconds = Seconds::in_at_most(MOST_COLUMNS, report);
-    let columns: Vec<Column> = seconds.gathered().iter().map(Column::of).collect();
+    let seconds = Seconds::of(report, PICTURE);
+    let columns: Vec<HeatColumn> = seconds.gathered().iter().map(HeatColumn::of).collect();
     let [low, high] = cells(&columns)?;
     let mut levels: [Vec<Block>; 6] = Default::default();
     for cell in low..high {
@@ -56,7 +53,7 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
     })
 }
 
-impl Column {
+impl HeatColumn {
     fn of(gathered: &Gathered<'_>) -> Self {
         let mut counts: Vec<u64> = Vec::new();
         for spread in gathered.rows.iter().filter_map(|row| row.spread.as_ref()) {
@@ -77,7 +74,7 @@ impl Column {
 }
 
 /// The cells from the first to behind the last that has any, and at least half a decade of them.
-fn cells(columns: &[Column]) -> Option<[u32; 2]> {
+fn cells(columns: &[HeatColumn]) -> Option<[u32; 2]> {
     let has = |n: &usize| columns.iter().any(|column| column.counts.get(*n).is_some_and(|count| *count > 0));
     let longest = columns.iter().map(|column| column.counts.len()).max()?;
     let first = (0..longest).find(has)?;
@@ -88,7 +85,7 @@ fn cells(columns: &[Column]) -> Option<[u32; 2]> {
 
 /// The cells of one height: their levels, each with its time. A sliver of a second at the end has too few answers for shares of
 /// them, and is left out.
-fn runs(columns: &[Column], cell: u32) -> Vec<(usize, [f64; 2])> {
+fn runs(columns: &[HeatColumn], cell: u32) -> Vec<(usize, [f64; 2])> {
     let mut runs: Vec<(usize, [f64; 2])> = Vec::new();
     for column in columns.iter().filter(|column| column.to_s - column.from_s >= LEAST_S || columns.len() == 1) {
         let Some(level) = column.level(cell as usize) else { continue };
@@ -100,7 +97,7 @@ fn runs(columns: &[Column], cell: u32) -> Vec<(usize, [f64; 2])> {
     runs
 }
 
-fn caption(report: &Report, what: &str, columns: &[Column], seconds: &Seconds<'_>) -> String {
+fn caption(report: &Report, what: &str, columns: &[HeatColumn], seconds: &Seconds<'_>) -> String {
     let mut all: Vec<u64> = Vec::new();
     for column in columns {
         all.resize(all.len().max(column.counts.len()), 0);
@@ -113,7 +110,7 @@ fn caption(report: &Report, what: &str, columns: &[Column], seconds: &Seconds<'_
     };
     let edge = |cell: usize| micros(Spread::starts_us(u32::try_from(cell).unwrap_or(0)));
     let slowest = all.iter().rposition(|count| *count > 0).unwrap_or(0);
-    let has_it = |column: &&Column| column.counts.get(slowest).is_some_and(|count| *count > 0);
+    let has_it = |column: &&HeatColumn| column.counts.get(slowest).is_some_and(|count| *count > 0);
     let first_s = columns.iter().find(has_it).map_or(0.0, |column| column.from_s);
     format!(
         "The most common band is {} to {} ({} of {} responses{}). The slowest band, {} and up, first appears at {}{}.",

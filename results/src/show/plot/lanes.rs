@@ -1,7 +1,7 @@
 //! Every shard over time, one below the other, and the one that lagged behind.
 
 use super::flight;
-use super::seconds::{LEAST_S, Seconds};
+use super::seconds::{LEAST_S, PICTURE, Seconds};
 use crate::run::report::{Course, Report, ShardReport};
 use crate::show::chart::scale::spoken;
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape};
@@ -26,13 +26,16 @@ const LATE_US: f64 = 10_000.0;
 /// Lateness in the levels of the heat map, us.
 const LAGS: [f64; 5] = [100.0, 1e3, 1e4, 1e5, 1e6];
 
+/// Parts of the greatest value from which the colours begin.
+const SIXTHS: [f64; 6] = [0.0, 1.0 / 6.0, 2.0 / 6.0, 0.5, 4.0 / 6.0, 5.0 / 6.0];
+
 /// Measure that a panel shows, from a step of a course: none where nothing is known.
 struct Measure {
     unit: &'static str,
     of: fn(&Course, &[usize], f64) -> Option<f64>,
     level: fn(f64, f64) -> usize,
-    /// The ends of the colours, given the greatest value.
-    ends: fn(f64) -> [String; 2],
+    /// Value from which each colour begins, given the greatest value.
+    from: fn(f64) -> [String; 6],
 }
 
 const MEASURES: [Measure; 3] = [
@@ -40,27 +43,27 @@ const MEASURES: [Measure; 3] = [
         unit: "requests per second, by shard",
         of: |course, steps, time_s| Some(sum(&course.attempts, steps)? / time_s),
         level: |value, top| sixth(value / top),
-        ends: |top| ["0".to_owned(), spoken(top)],
+        from: |top| SIXTHS.map(|part| spoken(part * top)),
     },
     Measure {
-        unit: "worst lateness, by shard",
+        unit: "longest send delay, by shard",
         of: |course, steps, _| {
             steps.iter().filter_map(|n| course.max_sched_lag_us.get(*n).copied().flatten()).reduce(f64::max)
         },
         level: |value, _| LAGS.iter().filter(|least| value >= **least).count(),
-        ends: |_| ["below 100 µs".to_owned(), "1 s or more".to_owned()],
+        from: |_| ["below 100 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s or more"].map(str::to_owned),
     },
     Measure {
         unit: "share of one CPU, by shard",
         of: |course, steps, time_s| Some(sum(&course.cpu_us, steps)? / 1e6 / time_s),
         level: |value, _| sixth(value),
-        ends: |_| ["0 %".to_owned(), "100 %".to_owned()],
+        from: |_| SIXTHS.map(rounded_percent),
     },
 ];
 
 /// None without a shard that reported a second.
 pub(super) fn chart(report: &Report) -> Option<Chart> {
-    let seconds = Seconds::of(report);
+    let seconds = Seconds::of(report, PICTURE);
     let lagging = lagging(report);
     let lanes = lanes(report, lagging);
     let first = lanes.first()?;
@@ -141,9 +144,7 @@ impl Cells<'_> {
                 levels[level(*value)].push(Block { x, y: (row as f64, row as f64 + 1.0), text: String::new() });
             }
         }
-        let [low, high] = (measure.ends)(top);
-        let legends = [low, String::new(), String::new(), String::new(), String::new(), high];
-        let marks = levels.into_iter().zip(legends).enumerate();
+        let marks = levels.into_iter().zip((measure.from)(top)).enumerate();
         marks.map(|(n, (blocks, legend))| Mark::new(Role::Level(n), legend, Shape::Blocks(blocks))).collect()
     }
 }
@@ -191,7 +192,7 @@ fn caption(report: &Report, lagging: Option<u32>) -> String {
     // Without a budget nothing has a time at which it could be late.
     let late = latest
         .filter(|(_, us)| *us > 0.0)
-        .map_or_else(String::new, |(shard, us)| format!(" Worst lateness: {} (shard {shard}).", micros(us)));
+        .map_or_else(String::new, |(shard, us)| format!(" Longest send delay: {} (shard {shard}).", micros(us)));
     format!("Shards were balanced.{late}{shown}")
 }
 
@@ -208,10 +209,10 @@ fn cause(shard: &ShardReport) -> String {
             format!("; {} of its requests were throttled", rounded_percent(shard.totals.throttled as f64 / n as f64))
         }
         _ => match (greatest_lag(&shard.course), flight::foremost(&shard.binding)) {
-            (Some(us), _) if us >= LATE_US => format!("; it was late by up to {}", micros(us)),
+            (Some(us), _) if us >= LATE_US => format!("; its send delay was up to {}", micros(us)),
             (_, Some(("idle", part))) => format!(", idle {} of the time", rounded_percent(part)),
             (_, Some((limit, part))) => {
-                format!(", mostly ({} of the time) held back by {limit}", rounded_percent(part))
+                format!(", mostly ({} of the time) limited by {limit}", rounded_percent(part))
             }
             _ => String::new(),
         },

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::events::{limits, told};
 use super::seconds::{Seconds, peak};
 use crate::run::gates::Quantile;
 use crate::run::report::{IntervalRow, Latency, Report};
@@ -11,7 +12,7 @@ use crawlmark_harness::stats::SAMPLES_BEYOND;
 use crawlmark_harness::units::{grouped, micros};
 
 /// A percentile of a second.
-type Column = fn(&IntervalRow) -> Option<f64>;
+type PercentileColumn = fn(&IntervalRow) -> Option<f64>;
 
 /// The percentile that stands for the slow answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,13 +23,13 @@ pub(super) enum Tail {
 }
 
 /// None without a percentile of any second.
-pub(super) fn chart(report: &Report) -> Option<Chart> {
-    let seconds = Seconds::of(report);
+pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
+    let seconds = Seconds::of(report, most_steps);
     let tail = Tail::of(report);
     let [service, response] = tail.columns();
     let (p, role) = (tail.name(), tail.role());
     let is_open = report.schedule.is_some();
-    let (what, column, median): (&str, Column, Column) = if is_open {
+    let (what, column, median): (&str, PercentileColumn, PercentileColumn) = if is_open {
         ("response", response, |row| row.response_p50_us)
     } else {
         ("service", service, |row| row.p50_us)
@@ -47,7 +48,8 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
         marks.push(line(Role::Reference, format!("service, {p}"), seconds.greatest(service)).dashed(Dash::Dashed));
     }
     marks.retain(Mark::is_known);
-    let has_percentile = marks.iter().any(|mark| mark.role != Role::Max);
+    marks.extend(limits(report, "us", what));
+    let has_percentile = marks.iter().any(|mark| [Role::P50, Role::P90, Role::P99].contains(&mark.role));
     let axis = Axis::new("time (log scale)", Range::Log, Format::Micros);
     let panels = vec![seconds.panel(axis, 220.0, marks, "slowest")];
     has_percentile.then_some(Chart { name: "latency", title: "Latency over time", caption, panels })
@@ -55,12 +57,12 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
 
 impl Tail {
     pub(super) fn of(report: &Report) -> Self {
-        let with = |column: Column| report.intervals.iter().filter(|row| column(row).is_some()).count();
+        let with = |column: PercentileColumn| report.intervals.iter().filter(|row| column(row).is_some()).count();
         if 2 * with(|row| row.p99_us) >= with(|row| row.p90_us) { Self::P99 } else { Self::P90 }
     }
 
     /// The percentile of the service time, and of the response time.
-    pub(super) const fn columns(self) -> [Column; 2] {
+    pub(super) const fn columns(self) -> [PercentileColumn; 2] {
         match self {
             Self::P99 => [|row| row.p99_us, |row| row.response_p99_us],
             Self::P90 => [|row| row.p90_us, |row| row.response_p90_us],
@@ -101,18 +103,18 @@ fn caption(
     };
     let sparse =
         if tail == Tail::P90 && peak(tails).is_some() { " A p99 per second needs 1,000 responses." } else { "" };
-    format!("{}{worst}.{sparse}", whole_run(report, latency, what))
+    format!("{}{worst}.{sparse}{}", whole_run(report, latency, what), told(report))
 }
 
 /// Say how many seconds of the run are not drawn, for want of responses; nothing when none is.
 fn undrawn(
     report: &Report,
-    [(tail, tail_name), (median, median_name)]: [(Column, &str); 2],
+    [(tail, tail_name), (median, median_name)]: [(PercentileColumn, &str); 2],
     seconds: &Seconds<'_>,
 ) -> String {
     let whole = report.intervals.iter().filter(|row| (row.start_s + 1) as f64 <= seconds.end_s);
     let all = whole.clone().count();
-    let lacking = |column: Column| whole.clone().filter(|row| column(row).is_none()).count();
+    let lacking = |column: PercentileColumn| whole.clone().filter(|row| column(row).is_none()).count();
     let need = |name: &str| {
         let quantile = Quantile::named(name).map(|quantile| quantile.samples_for(SAMPLES_BEYOND));
         grouped(quantile.unwrap_or_default())

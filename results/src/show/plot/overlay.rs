@@ -1,13 +1,13 @@
 //! Several runs laid over each other, one line per run, each told apart by its colour and by its dash.
 //!
-//! Called by whoever makes a page of several results. Like is drawn beside like: times are response times when every run
+//! Called by the `report` command. Like is drawn beside like: times are response times when every run
 //! has them, and otherwise the service times that all of them have.
 
 mod headline;
 
 use super::Plot;
 use super::latency::Tail;
-use super::seconds::Seconds;
+use super::seconds::{PAGE, PICTURE, Seconds};
 use super::spectrum::{self, Curve};
 use crate::run::report::{Latency, Report};
 use crate::show::chart::scale::spoken;
@@ -33,7 +33,7 @@ pub struct Run<'a> {
 /// Times that are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clocked {
-    /// From when a request was intended; every run is an open loop.
+    /// From when a request was scheduled; every run is an open loop.
     Response,
     /// From when a request was sent.
     Service,
@@ -72,7 +72,7 @@ impl Clocked {
     /// Return a warning to add to a caption.
     const fn warning(self) -> &'static str {
         match self {
-            Self::ServiceAlthough => "; excludes the wait before an open-loop request was sent",
+            Self::ServiceAlthough => ". Excludes the wait before an open-loop request is sent",
             Self::Response | Self::Service => "",
         }
     }
@@ -97,18 +97,34 @@ struct Course<'a> {
 
 /// Every plot of these runs, of [`MOST_RUNS`] at most: those beyond are left out.
 #[must_use]
-pub fn all<'a>(runs: &[Run<'a>]) -> Vec<Plot> {
+pub fn all(runs: &[Run<'_>]) -> Vec<Plot> {
     let runs = &runs[..runs.len().min(MOST_RUNS)];
-    let all = runs.iter().map(|run| Seconds::of(run.report));
-    let Some(longest) = all.reduce(|a, b| if b.end_s > a.end_s { b } else { a }) else { return Vec::new() };
+    let clocked = Clocked::of(runs);
+    let Some((longest, drawn)) = drawn(runs, PICTURE) else { return Vec::new() };
+    let pages = if longest.width > 1 { over_time(runs, clocked, PAGE) } else { Vec::new() };
+    let page = |picture: &Chart| pages.iter().find(|page| page.name == picture.name);
+    let over_time = over_time(runs, clocked, PICTURE);
+    let over_time = over_time.iter().map(|picture| Plot::over_time(picture, page(picture)));
+    let first = Plot::of(&headline::chart(&drawn, clocked));
+    let last = curves(&drawn, clocked);
+    [first].into_iter().chain(over_time).chain(last.iter().map(Plot::of)).collect()
+}
+
+/// The longest of the runs, and all of them in its steps; none without a run.
+fn drawn<'a>(runs: &[Run<'a>], most_steps: u64) -> Option<(Seconds<'a>, Vec<Drawn<'a>>)> {
+    let all = runs.iter().map(|run| Seconds::of(run.report, most_steps));
+    let longest = all.reduce(|a, b| if b.end_s > a.end_s { b } else { a })?;
     let draw =
         |(number, run): (usize, &Run<'a>)| Drawn { run: *run, number, seconds: Seconds::like(&longest, run.report) };
-    let drawn: Vec<Drawn<'a>> = runs.iter().enumerate().map(draw).collect();
-    let clocked = Clocked::of(runs);
-    let over_time = [throughput(&drawn), tail(&drawn, clocked), median(&drawn, clocked)];
-    let over_time = over_time.into_iter().filter_map(|(course, caption)| course.chart(&longest, &drawn, caption));
-    let charts = [headline::chart(&drawn, clocked)].into_iter().chain(over_time).chain(curves(&drawn, clocked));
-    charts.map(|chart| Plot::of(&chart)).collect()
+    let drawn = runs.iter().enumerate().map(draw).collect();
+    Some((longest, drawn))
+}
+
+/// Charts over time.
+fn over_time(runs: &[Run<'_>], clocked: Clocked, most_steps: u64) -> Vec<Chart> {
+    let Some((longest, drawn)) = drawn(runs, most_steps) else { return Vec::new() };
+    let courses = [throughput(&drawn), tail(&drawn, clocked), median(&drawn, clocked)];
+    courses.into_iter().filter_map(|(course, caption)| course.chart(&longest, &drawn, caption)).collect()
 }
 
 impl Course<'_> {
@@ -174,19 +190,19 @@ fn timed<'a>((name, title): (&'static str, &'static str), of: &'a dyn Fn(&Second
 }
 
 /// A percentile of all times of a run.
-struct Figure {
+struct RunPercentile {
     name: &'static str,
     /// Its name in a report.
     key: &'static str,
     of: fn(&Latency) -> Option<f64>,
 }
 
-const MEDIAN: Figure = Figure { name: "median", key: "p50_us", of: |latency| latency.p50_us };
-const P90: Figure = Figure { name: "p90", key: "p90_us", of: |latency| latency.p90_us };
-const P99: Figure = Figure { name: "p99", key: "p99_us", of: |latency| latency.p99_us };
+const MEDIAN: RunPercentile = RunPercentile { name: "p50", key: "p50_us", of: |latency| latency.p50_us };
+const P90: RunPercentile = RunPercentile { name: "p90", key: "p90_us", of: |latency| latency.p90_us };
+const P99: RunPercentile = RunPercentile { name: "p99", key: "p99_us", of: |latency| latency.p99_us };
 
 /// Return a sentence on the run with the highest figure of all its times, and the run with the lowest.
-fn times(drawn: &[Drawn<'_>], clocked: Clocked, Figure { name, key, of }: &Figure) -> String {
+fn times(drawn: &[Drawn<'_>], clocked: Clocked, RunPercentile { name, key, of }: &RunPercentile) -> String {
     let (what, warning) = (clocked.name(), clocked.warning());
     let found = Extremes::of(drawn, |report| report.latency(clocked.series()).and_then(of));
     let bounds: Vec<&str> = drawn
@@ -197,15 +213,15 @@ fn times(drawn: &[Drawn<'_>], clocked: Clocked, Figure { name, key, of }: &Figur
     let said =
         |(label, us): (&str, f64)| format!("{}{}", if bounds.contains(&label) { "at least " } else { "" }, micros(us));
     match found {
-        None => format!("No run had enough requests for a {name} of its {what} times{warning}."),
+        None => format!("No run had enough requests for a {name} {what} time{warning}."),
         Some(Extremes { greatest, known: 1, .. }) => {
             let (label, us) = (greatest.0, said(greatest));
-            format!("Over the whole run {label} had a {name} {what} time of {us}; no other has one{warning}.")
+            format!("{name} {what} time over the whole run: {us} in {label}; no other run has one{warning}.")
         }
         Some(Extremes { least, greatest, .. }) if micros(least.1) == micros(greatest.1) => {
             let sign = if bounds.is_empty() { "" } else { "at least " };
             format!(
-                "Over the whole run all that have one had a {name} {what} time of {sign}{}{warning}.",
+                "{name} {what} time over the whole run: {sign}{} in every run that has one{warning}.",
                 micros(least.1)
             )
         }
@@ -214,10 +230,10 @@ fn times(drawn: &[Drawn<'_>], clocked: Clocked, Figure { name, key, of }: &Figur
             let order = if bounds.iter().all(|label| *label == greatest.0) {
                 ""
             } else {
-                "; what is at least so much may be more, so they may come in another order"
+                "; figures that are lower bounds may change the order"
             };
             format!(
-                "Over the whole run {} had the highest {name} {what} time, {}, and {} the lowest, {}{order}{warning}.",
+                "{name} {what} time over the whole run: highest in {} ({}), lowest in {} ({}){order}{warning}.",
                 greatest.0,
                 said(greatest),
                 least.0,

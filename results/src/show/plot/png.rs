@@ -1,6 +1,6 @@
-//! Plots as PNG, for what shows no SVG: mails, chats, slides.
+//! Plots as PNG, for programs that show no SVG: mails, chats, slides.
 //!
-//! Called by whoever was asked for them. The letters are those of `harness/fonts`, which are part of the program: a
+//! Called by `run --png` and `report --png`. The glyphs come from `results/fonts`, which is compiled in: a
 //! picture is the same on every machine, and on one without fonts, too.
 
 #[cfg_attr(not(feature = "png"), path = "png/absent.rs")]

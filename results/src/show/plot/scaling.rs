@@ -106,7 +106,7 @@ const SHOWN: [Shown; 4] = [
         ideal: |_, _| Some(1.0),
     },
     Shown {
-        unit: "client CPU per attempt",
+        unit: "client CPU per request",
         format: Format::Micros,
         height: 84.0,
         value: |point| point.cpu_us_per_attempt,

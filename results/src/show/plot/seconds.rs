@@ -1,11 +1,15 @@
 //! The run's seconds as the plots need them: no more of them than there is room for.
 
+use super::events::events;
 use crate::run::report::{IntervalRow, Report};
 use crate::show::chart::scale::trimmed;
 use crate::show::chart::{Axis, Format, Mark, Panel, Range, Role, Shape, Step};
 
-/// The most steps that a line has: two pixels each.
-const MOST_STEPS: u64 = 272;
+/// The most steps that a line of a picture has: four pixels each or more, and an hour in steps of 30 s.
+pub(super) const PICTURE: u64 = 120;
+
+/// The most steps of a line on a page, where a reader can zoom: the seconds of an hour.
+pub(super) const PAGE: u64 = 3_600;
 
 /// A step of which less than this was part of the run has no value: a single attempt would be a peak, and nothing is in
 /// flight at the end.
@@ -22,6 +26,8 @@ pub(super) struct Seconds<'a> {
     warmup_s: f64,
     /// Seconds in the unit of the time axis, and its name.
     unit: (f64, &'static str),
+    /// Events on the time axis.
+    events: Vec<Mark>,
 }
 
 /// The seconds of a step.
@@ -32,12 +38,8 @@ pub(super) struct Gathered<'a> {
 }
 
 impl<'a> Seconds<'a> {
-    pub(super) fn of(report: &'a Report) -> Self {
-        Self::in_at_most(MOST_STEPS, report)
-    }
-
-    /// In so many steps at most.
-    pub(super) fn in_at_most(most: u64, report: &'a Report) -> Self {
+    /// Gather the seconds into at most `most` steps.
+    pub(super) fn of(report: &'a Report, most: u64) -> Self {
         let rows = &report.intervals;
         // Shards that wait report seconds after the last attempt; of one that died, the last attempt may be unknown.
         let last_s = rows.iter().rev().find(|row| row.attempts > 0).map_or(0.0, |row| row.start_s as f64);
@@ -49,12 +51,13 @@ impl<'a> Seconds<'a> {
             s if s <= 18_000.0 => (60.0, "minutes"),
             _ => (3_600.0, "hours"),
         };
-        Self { rows, end_s, warmup_s, unit, width: whole_seconds(end_s).div_ceil(most).max(1) }
+        let events = events(report, end_s, |s| s / unit.0);
+        Self { rows, end_s, warmup_s, unit, events, width: whole_seconds(end_s).div_ceil(most).max(1) }
     }
 
     /// In the steps and the unit of another run, which is the longest.
     pub(super) fn like(longest: &Seconds<'_>, report: &'a Report) -> Self {
-        Self { width: longest.width, unit: longest.unit, ..Self::of(report) }
+        Self { width: longest.width, unit: longest.unit, ..Self::of(report, PICTURE) }
     }
 
     /// One value for each step, of the rows in it and the time that it took.
@@ -123,9 +126,12 @@ impl<'a> Seconds<'a> {
         Axis::new(label, Range::Between(0.0, self.at(self.end_s)), Format::Number)
     }
 
-    /// Return a panel over time, with its warm-up shaded.
+    /// Return a panel over time, with its warm-up shaded and its events, which areas do not hide.
     pub(super) fn panel(&self, y: Axis, height: f64, marks: Vec<Mark>, each: &str) -> Panel {
-        Panel { x: self.axis(each), y, height, marks: self.warmup().into_iter().chain(marks).collect() }
+        let (areas, others): (Vec<Mark>, Vec<Mark>) =
+            marks.into_iter().partition(|mark| matches!(mark.shape, Shape::Areas { .. }));
+        let marks = self.warmup().into_iter().chain(areas).chain(self.events.clone()).chain(others);
+        Panel { x: self.axis(each), y, height, marks: marks.collect() }
     }
 
     fn warmup(&self) -> Option<Mark> {

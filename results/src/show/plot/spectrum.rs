@@ -26,7 +26,7 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
         curve(Series::ResponseOk, Role::Good, "response time"),
         curve(Series::ServiceOk, Role::Good, "service time"),
         curve(Series::ServiceThrottled, Role::Throttled, "service time of throttled responses"),
-        curve(Series::ServiceError, Role::Failed, "service time of failed attempts"),
+        curve(Series::ServiceError, Role::Failed, "service time of failed requests"),
     ];
     if let [Some(_), Some((_, service)), ..] = &mut curves {
         // Often the same: what is broken lies on top, so that both are seen.

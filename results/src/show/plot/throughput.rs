@@ -1,14 +1,16 @@
-//! Requests scheduled or requested, completed, throttled and failed, over time.
+//! Requests scheduled or requested, and completed by outcome, over time.
 
+use super::events::{limits, told};
 use super::seconds::{Seconds, peak};
 use crate::run::report::{IntervalRow, Report};
 use crate::show::chart::scale::spoken;
 use crate::show::chart::{Axis, Chart, Format, Mark, Range, Role, Shape};
+use crate::show::text::rate_in_words;
 use crawlmark_harness::units::rounded_percent;
 
 /// None without a second.
-pub(super) fn chart(report: &Report) -> Option<Chart> {
-    let seconds = Seconds::of(report);
+pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
+    let seconds = Seconds::of(report, most_steps);
     // A budget offers nothing once the time is over, however long the last answers take.
     let over_s = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
     let offered = |row: &IntervalRow| row.offered.filter(|_| (row.start_s as f64) < over_s);
@@ -17,17 +19,23 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
         Some(_) => (seconds.rates(|row| row.scheduled.map(|n| n as f64).or_else(|| offered(row))), "scheduled"),
         None => (seconds.rates(offered), "requested"),
     };
-    let line = |role, legend, steps| Mark::new(role, legend, Shape::Steps(steps));
     let throttled = seconds.rates(|row| Some(row.throttled as f64));
     let worst = peak(&throttled);
-    let completed = line(Role::Good, "completed", seconds.rates(|row| Some(row.attempts as f64)));
-    let bad = [
-        line(Role::Throttled, "throttled", throttled),
-        line(Role::Failed, "items failed", seconds.rates(|row| Some(row.failed as f64))),
-    ];
-    let marks = [line(Role::Asked, asked.1, asked.0), completed].into_iter().filter(Mark::is_known);
-    let marks: Vec<Mark> = marks.chain(bad.into_iter().filter(Mark::is_above_zero)).collect();
+    let failed = |row: &IntervalRow| row.attempts.saturating_sub(row.ok + row.not_found + row.throttled) as f64;
+    let completed = Mark::stack([
+        (Role::Good, "good", seconds.rates(|row| Some(row.ok as f64))),
+        (Role::NotFound, "not found", seconds.rates(|row| Some(row.not_found as f64))),
+        (Role::Throttled, "throttled", throttled),
+        (Role::Failed, "failed", seconds.rates(|row| Some(failed(row)))),
+    ]);
+    // Good ones are named also where there are none.
+    let completed = completed.into_iter().filter(|mark| mark.role == Role::Good || mark.is_above_zero());
+    // A line on top of the areas, so that both are seen where the rate was reached.
+    let asked = Mark::new(Role::Asked, asked.1, Shape::Steps(asked.0));
+    let marks: Vec<Mark> = completed.chain([asked]).filter(Mark::is_known).collect();
     let axis = Axis::new("requests per second", Range::FromZero, Format::Number);
+    let marks: Vec<Mark> =
+        if marks.is_empty() { marks } else { marks.into_iter().chain(limits(report, "per_s", "rate")).collect() };
     (!marks.is_empty()).then(|| Chart {
         name: "throughput",
         title: "Throughput",
@@ -37,23 +45,26 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
 }
 
 fn caption(report: &Report, worst: Option<(String, f64)>) -> String {
-    let totals = &report.totals;
-    let requested = report.plan.run.shaped_rate().map_or_else(String::new, |rate| format!(" of {rate} requested"));
-    let throttled = match (worst, totals.throttled) {
+    let (totals, counted) = (&report.totals, report.measured());
+    let throttled_share =
+        || rounded_percent(counted.requests.throttled as f64 / counted.requests.attempts.max(1) as f64);
+    let requested = report
+        .plan
+        .run
+        .shaped_rate()
+        .map_or_else(String::new, |rate| format!(" of {} requested", rate_in_words(&rate.to_string())));
+    let throttled = match (worst, counted.requests.throttled) {
         (Some((at, rate)), _) => {
-            format!(
-                "{} throttled, most at {at} ({}/s)",
-                rounded_percent(report.throttling.throttled_share),
-                spoken(rate)
-            )
+            format!("{} throttled, most at {at} ({}/s)", throttled_share(), spoken(rate))
         }
         // The second of it may be too short to be drawn.
-        (None, 1..) => format!("{} throttled", rounded_percent(report.throttling.throttled_share)),
+        (None, 1..) => format!("{} throttled", throttled_share()),
         (None, 0) => "none throttled".to_owned(),
     };
-    let failed = match totals.failed(&report.ledger) {
-        0 => String::new(),
-        failed => format!(", {} failed", rounded_percent(failed as f64 / totals.attempts.max(1) as f64)),
-    };
-    format!("Averaged {} requests/s{requested}; {throttled}{failed}.", spoken(totals.attempts_per_s))
+    let part = |n: u64| rounded_percent(n as f64 / counted.requests.attempts.max(1) as f64);
+    let parts = [(counted.requests.failed(&counted.items), "failed"), (counted.items.aborted, "cut off at the end")];
+    let parts = parts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {} {what}", part(n)));
+    let failed = parts.collect::<String>();
+    let average = spoken(totals.attempts_per_s);
+    format!("Averaged {average} requests/s{requested}; {throttled}{failed}.{}", told(report))
 }

@@ -2,20 +2,28 @@
 
 use crawlmark_harness::units::{grouped, micros};
 
-/// `1 attempt`, `2 attempts`.
+/// `1 request`, `2 requests`.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {what}{plural}", grouped(count))
 }
 
-/// A rate or another quantity that may be small: three significant digits below 100, whole and grouped above.
+/// A rate or another quantity that may be small: three significant digits below 100, whole and grouped above. Only nothing reads as 0.
 #[must_use]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 4 to 8 decimals")]
 pub fn decimal(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => grouped_f64(value),
         v if v >= 10.0 => format!("{value:.1}"),
         v if v >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
+        v if v >= 0.01 => format!("{value:.3}"),
+        v if v >= 1e-6 => {
+            // The first digit that is not 0, and two more.
+            let decimals = (2.0 - v.log10().floor()) as usize;
+            format!("{value:.decimals$}")
+        }
+        v if v > 0.0 => format!("{value:.2e}"),
+        _ => "0".to_owned(),
     }
 }
 
@@ -24,6 +32,21 @@ pub fn decimal(value: f64) -> String {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and far below 2^63")]
 pub fn grouped_f64(value: f64) -> String {
     grouped(value.round().max(0.0) as u64)
+}
+
+/// A rate as it is typed, with separators: `2,000/s`, `100:5,000/s`.
+pub(crate) fn rate_in_words(rate: &str) -> String {
+    // Digits after a point are no thousands.
+    let parts = rate.split_inclusive(|c: char| !c.is_ascii_digit());
+    let mut is_fraction = false;
+    parts
+        .map(|part| {
+            let digits = part.trim_end_matches(|c: char| !c.is_ascii_digit());
+            let whole = digits.parse().ok().filter(|_| !is_fraction && !digits.starts_with('0')).map(grouped);
+            is_fraction = part.ends_with('.');
+            whole.unwrap_or_else(|| digits.to_owned()) + &part[digits.len()..]
+        })
+        .collect()
 }
 
 /// A time given in seconds, in the unit that suits it.
@@ -57,7 +80,15 @@ mod tests {
             ["0.80 µs", "12.3 µs", "412 µs", "1.50 ms", "2.00 s"].map(String::from),
             [0.8, 12.34, 412.3, 1_500.0, 2e6].map(micros)
         );
+        assert_eq!(
+            ["2,000/s", "0:5,000/s", "60:1,600:60/min@30s", "0.12345/s", "1,000.5/s", "none"].map(String::from),
+            ["2000/s", "0:5000/s", "60:1600:60/min@30s", "0.12345/s", "1000.5/s", "none"].map(rate_in_words)
+        );
         assert_eq!(["512 B", "1.00 KiB", "20.0 MiB"].map(String::from), [512, 1024, 20 << 20].map(bytes));
+        assert_eq!(
+            ["0", "0.00120", "0.0000450", "1.00e-9"].map(String::from),
+            [0.0, 0.0012, 0.000_045, 1e-9].map(decimal)
+        );
         assert_eq!(["0.050", "2.50", "33.3", "5,000"].map(String::from), [0.05, 2.5, 33.33, 5_000.0].map(decimal));
     }
 }

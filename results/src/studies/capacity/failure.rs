@@ -7,7 +7,7 @@ use crate::run::gates::{Condition, Metric, Quantity, Unit};
 
 /// Cause of a failed probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Failure {
+pub enum ProbeFailure {
     /// The target throttled requests.
     Throttled,
     /// Requests failed.
@@ -20,7 +20,7 @@ pub enum Failure {
     Other,
 }
 
-impl Failure {
+impl ProbeFailure {
     /// The cause of this probe's failure, given the objectives of its search; none of one that did not fail.
     #[must_use]
     pub fn of(probe: &ProbeReport, objectives: &[Condition]) -> Option<Self> {

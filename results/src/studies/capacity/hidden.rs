@@ -13,10 +13,10 @@
 //! A queue that serves `C` a second has answered at most `C t` requests after a time `t`. So `C` is no less than the answers per
 //! second of the probes, from their start on. Where no growth of times can be seen, that and the [`backlog`] bound it.
 
-use super::hindsight::{Limit, TOGETHER};
+use super::hindsight::{RefusalRate, TOGETHER};
 use super::probe::{Flow, ProbeReport};
-use super::search::{Kind, ProbeResult};
-use super::{Failure, Pace, Question, resolution, sees_growth, times_s};
+use super::search::{ProbeKind, ProbeResult};
+use super::{Pace, ProbeFailure, Question, resolution, sees_growth, times_s};
 use crate::run::gates::{Condition, Unit};
 
 /// Capacities are confirmed that are certain to this part; what may be lower is unconfirmed.
@@ -85,7 +85,7 @@ fn refusals(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]
             && probe.throttled_share + probe.error_share > 0.0
     };
     let failed = probes.iter().filter(|probe| probe.per_min == fail).filter(is_refused);
-    if failed.clone().next().is_none() || Limit::of(probes).is_some() {
+    if failed.clone().next().is_none() || RefusalRate::of(probes).is_some() {
         return None;
     }
     let (warmup_s, measured_s) = times_s(pass.per_s(), question);
@@ -130,7 +130,7 @@ fn queue(question: &Question, probes: &[ProbeReport], pass: Pace) -> Option<Hidd
         return None;
     }
     let of_pass =
-        probes.iter().filter(|probe| probe.per_min == pass && probe.kind == Kind::Full && probe.seen.speaks());
+        probes.iter().filter(|probe| probe.per_min == pass && probe.kind == ProbeKind::Full && probe.seen.speaks());
     let flow = of_pass.filter_map(|probe| probe.flow).fold(Flow::default(), Flow::plus);
     let answered = flow.share() * pass.per_s();
     let by_backlog = backlog(question).map_or(0.0, |part| pass.per_s() / (1.0 + part));
@@ -142,14 +142,15 @@ fn queue(question: &Question, probes: &[ProbeReport], pass: Pace) -> Option<Hidd
 /// the rates of a search one is found at which it did.
 fn chance(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]) -> Option<Hidden> {
     let objectives: Vec<Condition> = question.objectives.iter().filter_map(|text| text.parse().ok()).collect();
-    let is_queue = |cause| !matches!(cause, Failure::Throttled | Failure::Errors);
+    let is_queue = |cause| !matches!(cause, ProbeFailure::Throttled | ProbeFailure::Errors);
     let failed = probes.iter().filter(|probe| probe.per_min == fail);
-    if !sees_growth(pass.per_s(), question) || !failed.filter_map(|probe| Failure::of(probe, &objectives)).any(is_queue)
+    if !sees_growth(pass.per_s(), question)
+        || !failed.filter_map(|probe| ProbeFailure::of(probe, &objectives)).any(is_queue)
     {
         return None;
     }
     let of_pass =
-        probes.iter().filter(|probe| probe.per_min == pass && probe.kind == Kind::Full && probe.seen.speaks());
+        probes.iter().filter(|probe| probe.per_min == pass && probe.kind == ProbeKind::Full && probe.seen.speaks());
     let requests = of_pass.filter_map(|probe| probe.later_flow).fold(Flow::default(), Flow::plus).scheduled;
     let by_count = question.bounds.precision / 2.0 + 2.0 * TOGETHER / (requests as f64).sqrt();
     let part = by_count.min(backlog(question).unwrap_or(f64::INFINITY));

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 
 use super::probe::{Flow, ProbeReport};
-use super::search::{Kind, ProbeResult};
+use super::search::{ProbeKind, ProbeResult};
 use super::{Pace, Question};
 use crate::run::gates::{Condition, Measured, Metric, Quantity};
 
@@ -49,7 +49,7 @@ const TOLERANCE: f64 = 0.25;
 
 /// The rate at which a target lets requests through once it refuses some.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Limit {
+pub(super) struct RefusalRate {
     /// As it was read.
     per_s: f64,
     /// Lower bound: see [`ProbeReport::let_through_least_per_s`].
@@ -58,7 +58,7 @@ pub(super) struct Limit {
     fails: bool,
 }
 
-impl Limit {
+impl RefusalRate {
     /// None unless it was the same at two rates, and most probes that were refused read it.
     pub(super) fn of(probes: &[ProbeReport]) -> Option<Self> {
         // What failed only in hindsight is no reading of its own: the limit is the same before and after.
@@ -109,10 +109,10 @@ impl Limit {
 #[must_use]
 pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<ProbeReport> {
     let objectives: Vec<Condition> = question.objectives.iter().filter_map(|text| text.parse().ok()).collect();
-    let limit = Limit::of(&probes);
+    let limit = RefusalRate::of(&probes);
     // What of a rate is refused in the long run, and whether that breaks an objective.
     let refused = |per_s: f64| {
-        let Limit { per_s: limit, least_per_s, fails } = limit?;
+        let RefusalRate { per_s: limit, least_per_s, fails } = limit?;
         let tolerance = limit * question.bounds.precision * TOLERANCE;
         let most = if limit - least_per_s > tolerance { limit + tolerance } else { limit };
         let share = 1.0 - most / per_s;
@@ -161,7 +161,7 @@ fn repeats(probes: &[ProbeReport], pace: Pace) -> bool {
 /// that serves at random grows in each of them, and surely only in the sum.
 pub(super) fn behind_together(question: &Question, probes: &[ProbeReport]) -> Vec<Pace> {
     let mut flows: BTreeMap<Pace, Flow> = BTreeMap::new();
-    for probe in probes.iter().filter(|probe| probe.kind == Kind::Full && probe.seen.speaks()) {
+    for probe in probes.iter().filter(|probe| probe.kind == ProbeKind::Full && probe.seen.speaks()) {
         let sum = flows.entry(probe.per_min).or_default();
         *sum = sum.plus(probe.later_flow.unwrap_or_default());
     }
@@ -172,7 +172,7 @@ pub(super) fn behind_together(question: &Question, probes: &[ProbeReport]) -> Ve
 /// Rates whose full probes, taken together, were too slow although most of them passed. The part of slow responses differs a lot
 /// from one probe to the next when requests arrive at random: mostly none, and now and then many.
 pub(super) fn slow_together(question: &Question, probes: &[ProbeReport]) -> Vec<Pace> {
-    let counted = |probe: &&ProbeReport| probe.kind == Kind::Full && probe.seen.speaks();
+    let counted = |probe: &&ProbeReport| probe.kind == ProbeKind::Full && probe.seen.speaks();
     let mut paces: Vec<Pace> = probes.iter().filter(counted).map(|probe| probe.per_min).collect();
     paces.sort_unstable();
     paces.dedup();

@@ -3,7 +3,7 @@
 
 use super::Question;
 use super::probe::{Counted, ProbeReport, SENT};
-use super::search::{Kind, ProbeResult};
+use super::search::{ProbeKind, ProbeResult};
 use crate::run::gates::{Condition, Measured, Metric, Quantity};
 use crate::run::result_dir::is_inside;
 use crate::show::visible;
@@ -68,7 +68,7 @@ fn verdict(question: &Question, probe: &ProbeReport) -> Result<(), String> {
         return Err(format!("`seen` is pass, but `sent_share` is {}", probe.sent_share));
     }
     let behind = probe.later_flow.filter(|flow| flow.falls_behind(question.bounds.precision, super::probe::SURELY));
-    if let Some(flow) = behind.filter(|_| probe.kind == Kind::Full) {
+    if let Some(flow) = behind.filter(|_| probe.kind == ProbeKind::Full) {
         let (answered, scheduled) = (flow.answered, flow.scheduled);
         return Err(format!("`seen` is pass, but {answered} of {scheduled} requests were answered in the later half"));
     }
@@ -83,7 +83,7 @@ fn verdict(question: &Question, probe: &ProbeReport) -> Result<(), String> {
             },
         };
         if let Some(read) = read.filter(|read| objective.judge(&Measured::Exactly(*read)) == Some(false)) {
-            return Err(format!("`seen` is pass, but {} is {read}, where {objective} is wanted", objective.metric));
+            return Err(format!("`seen` is pass and {} is {read}, but the objective is {objective}", objective.metric));
         }
     }
     Ok(())

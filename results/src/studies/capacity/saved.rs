@@ -1,26 +1,21 @@
-//! A capacity as it is saved: `capacity.json` (schema `crawlmark.capacity/1`), and the journal that a search goes on from.
-
-use std::collections::BTreeMap;
+//! A capacity as it is saved: `capacity.json` (schema `crawlmark.capacity/1`).
 
 use serde::{Deserialize, Serialize};
 
 use super::hidden::{CERTAIN, Hidden, hidden, unevenness};
-use super::hindsight::{Limit, behind_together, in_hindsight, slow_together};
+use super::hindsight::{RefusalRate, behind_together, in_hindsight, slow_together};
+use super::journal::SearchHead;
 use super::knee::{Point, knee};
 use super::probe::ProbeReport;
-use super::search::{Bounds, Ending, Kind, ProbeResult, RateState, Search, Step};
-use super::{Pace, is_random, laws, times_s};
+use super::search::{Bounds, Ending, ProbeKind, ProbeResult, RateState, Search, SearchStep};
+use super::{Pace, is_random, times_s};
 use crate::run::report::Environment;
-use crate::run::result_dir::foreign;
 
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.capacity/1";
 
 /// The name of the file.
 pub const FILE: &str = "capacity.json";
-
-/// The name of the journal: what was asked and with what in its first line, a probe in each of the others.
-pub const JOURNAL: &str = "probes.jsonl";
 
 /// Rates at which a limit is read that the search did not read, as multiples of the rate that passes: far enough apart to be compared,
 /// and not so high that half is refused, which would end the probe.
@@ -47,40 +42,10 @@ pub struct Question {
     pub seed: u32,
 }
 
-/// Question, program and machine: probes of another program or machine do not belong to the same search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SearchHead {
-    /// The version that probed.
-    pub crawlmark_version: String,
-    /// The machine that it ran on.
-    pub environment: Environment,
-    /// Question of the search.
-    pub question: Question,
-    /// See [`fingerprint`]: it tells apart what `question` leaves out, for it may be secret.
-    pub fingerprint: u32,
-}
-
-impl SearchHead {
-    /// A search of this program, on the machine that it runs on.
-    #[must_use]
-    pub fn here(question: Question, environment: Environment, fingerprint: u32) -> Self {
-        Self { crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(), environment, question, fingerprint }
-    }
-}
-
-/// FNV-1a, 32 bit, over words: stable over versions and machines. Too short for anybody to find a secret by it: of four thousand
-/// million guesses each has one.
-#[must_use]
-pub fn fingerprint<'a>(words: impl Iterator<Item = &'a [u8]>) -> u32 {
-    // A separator that is in no UTF-8 keeps words apart.
-    let bytes = words.flat_map(|word| word.iter().copied().chain([0xff]));
-    bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
-}
-
 /// Outcome of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum SearchOutcome {
     /// The capacity, between a rate that passes and one that fails.
     Found,
     /// A rate passes, but it had no good answer; or a higher one fails, but a longer probe may fail at lower rates, down to [`Capacity::at_least_per_s`].
@@ -97,7 +62,7 @@ pub enum Outcome {
     Undecided,
 }
 
-impl Outcome {
+impl SearchOutcome {
     /// The name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -156,7 +121,7 @@ pub struct Capacity {
     /// Question of the search.
     pub question: Question,
     /// Outcome of the search.
-    pub outcome: Outcome,
+    pub outcome: SearchOutcome,
     /// The requests per second that were accepted at the highest rate that passes, in the worst of its full probes, and no more than
     /// the limit that was read; null without such a rate.
     pub capacity_per_s: Option<f64>,
@@ -184,7 +149,7 @@ pub struct Capacity {
 
 /// End of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum SearchEnd {
     /// By itself.
     Known(Ending),
     /// Its time was over.
@@ -201,16 +166,16 @@ pub fn search_of(question: &Question, probes: &[ProbeReport]) -> Search {
 
 /// The next step after these probes.
 #[must_use]
-pub fn next_step(question: &Question, probes: &[ProbeReport]) -> Step {
+pub fn next_step(question: &Question, probes: &[ProbeReport]) -> SearchStep {
     let step = search_of(question, probes).next();
-    let Step::Done(Ending::Found { pass, fail }) = step else { return step };
-    limit_check(question, probes, [pass, fail]).map_or(step, |pace| Step::Probe(pace, Kind::Full))
+    let SearchStep::Done(Ending::Found { pass, fail }) = step else { return step };
+    limit_check(question, probes, [pass, fail]).map_or(step, |pace| SearchStep::Probe(pace, ProbeKind::Full))
 }
 
 /// A rate at which to read the limit before a capacity is named: where refusals ended the search, and a burst may be all that passed.
 fn limit_check(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]) -> Option<Pace> {
     let of = |pace: Pace| probes.iter().filter(move |probe| probe.per_min == pace);
-    if !of(fail).any(|probe| probe.throttled_share + probe.error_share > 0.0) || Limit::of(probes).is_some() {
+    if !of(fail).any(|probe| probe.throttled_share + probe.error_share > 0.0) || RefusalRate::of(probes).is_some() {
         return None;
     }
     let above = LIMIT_CHECKS.map(|times| Pace::nearest(pass.per_s() * times));
@@ -233,12 +198,12 @@ fn search_in_hindsight(question: &Question, probes: &[ProbeReport]) -> Search {
 impl Capacity {
     /// Build the capacity from these probes.
     #[must_use]
-    pub fn new(name: String, begun: SearchHead, probes: Vec<ProbeReport>, end: End) -> Self {
+    pub fn new(name: String, begun: SearchHead, probes: Vec<ProbeReport>, end: SearchEnd) -> Self {
         let SearchHead { crawlmark_version, environment, question, .. } = begun;
         let probes = in_hindsight(&question, probes);
         let search = search_in_hindsight(&question, &probes);
         let (pass, fail) = search.settled();
-        let limit = Limit::of(&probes).map(|limit| limit.least_per_s);
+        let limit = RefusalRate::of(&probes).map(|limit| limit.least_per_s);
         let capacity_per_s = pass.map(|pass| accepted_per_s(&probes, pass).min(limit.unwrap_or(f64::INFINITY)));
         let capacity_per_s = capacity_per_s.filter(|capacity| *capacity > 0.0);
         let lowest =
@@ -249,10 +214,10 @@ impl Capacity {
         let is_certain =
             at_least_per_s.zip(capacity_per_s).is_some_and(|(least, capacity)| least >= capacity * CERTAIN);
         let outcome = match end {
-            End::OutOfTime | End::Interrupted => Outcome::Undecided,
-            End::Known(Ending::GreatestPasses(_)) if capacity_per_s.is_none() => Outcome::Unconfirmed,
-            End::Known(Ending::Found { .. }) if !is_certain || is_uneven => Outcome::Unconfirmed,
-            End::Known(ending) => Outcome::of(ending),
+            SearchEnd::OutOfTime | SearchEnd::Interrupted => SearchOutcome::Undecided,
+            SearchEnd::Known(Ending::GreatestPasses(_)) if capacity_per_s.is_none() => SearchOutcome::Unconfirmed,
+            SearchEnd::Known(Ending::Found { .. }) if !is_certain || is_uneven => SearchOutcome::Unconfirmed,
+            SearchEnd::Known(ending) => SearchOutcome::of(ending),
         };
         let sustained_for_s = pass.map(|pass| times_s(pass.per_s(), &question)).map(|(warmup, probe)| warmup + probe);
         let rates: Vec<RateReport> = search
@@ -280,8 +245,8 @@ impl Capacity {
             name,
             started_at: told(probes.first(), |probe| &probe.started_at),
             finished_at: told(probes.last(), |probe| &probe.finished_at),
-            interrupted: end == End::Interrupted,
-            out_of_time: end == End::OutOfTime,
+            interrupted: end == SearchEnd::Interrupted,
+            out_of_time: end == SearchEnd::OutOfTime,
             environment,
             question,
             outcome,
@@ -307,7 +272,7 @@ impl Capacity {
     }
 }
 
-impl Outcome {
+impl SearchOutcome {
     const fn of(ending: Ending) -> Self {
         match ending {
             Ending::Found { .. } => Self::Found,
@@ -324,7 +289,7 @@ impl Outcome {
 fn accepted_per_s(probes: &[ProbeReport], pace: Pace) -> f64 {
     let passed = probes
         .iter()
-        .filter(|probe| probe.per_min == pace && probe.kind == Kind::Full && probe.seen == ProbeResult::Pass)
+        .filter(|probe| probe.per_min == pace && probe.kind == ProbeKind::Full && probe.seen == ProbeResult::Pass)
         .filter_map(|probe| probe.accepted_per_s);
     passed.fold(pace.per_s(), f64::min)
 }
@@ -346,60 +311,4 @@ fn typical(
     let mut values: Vec<(f64, &ProbeReport)> = of_rate.filter_map(|probe| Some((read(probe)?, probe))).collect();
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     values.get(values.len() / 2).copied()
-}
-
-/// A journal, read back: what was asked, and its probes. A last line that was not written to its end is no probe.
-///
-/// # Errors
-/// When it has no first line, or a line before the last is none of its own: what is wrong, in words.
-pub fn read_journal(text: &str) -> Result<(SearchHead, Vec<ProbeReport>), String> {
-    let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
-    let (first, _) = lines.next().ok_or("it is empty")?;
-    let begun: SearchHead =
-        foreign::from_str(first).map_err(|error| format!("line 1: {}", foreign::one_line(&error)))?;
-    let Bounds { least, greatest, .. } = begun.question.bounds;
-    let rest: Vec<(&str, usize)> = lines.collect();
-    let mut probes: Vec<ProbeReport> = Vec::new();
-    for (at, (line, number)) in rest.iter().enumerate() {
-        match foreign::from_str::<ProbeReport>(line) {
-            Ok(probe) if (least..=greatest).contains(&probe.per_min) => {
-                laws::check(&begun.question, at + 1, &probe).map_err(|why| format!("line {number}: {why}"))?;
-                probes.push(probe);
-            }
-            Ok(probe) => return Err(format!("line {number}: a probe of {} was never asked for", probe.per_min)),
-            Err(_) if at + 1 == rest.len() && !text.ends_with('\n') => {}
-            Err(error) => return Err(format!("line {number}: {}", foreign::one_line(&error))),
-        }
-    }
-    Ok((begun, probes))
-}
-
-/// A line of a journal.
-///
-/// # Errors
-/// When it is no JSON.
-pub fn journal_line(line: &impl Serialize) -> Result<String, serde_json::Error> {
-    Ok(serde_json::to_string(line)? + "\n")
-}
-
-/// List the differences between two searches, by name and as saved: why one cannot go on from the other. Of the machines only what
-/// makes another one of them: limits and the kernel's settings may change.
-#[must_use]
-pub fn searches_differ(saved: &SearchHead, asked: &SearchHead) -> Vec<String> {
-    let fields = |begun: &SearchHead| -> BTreeMap<String, String> {
-        let value = serde_json::to_value(&begun.question).unwrap_or_default();
-        let fields = value.as_object().cloned().unwrap_or_default();
-        let cpu = begun.environment.cpu_model.as_deref().unwrap_or("unknown");
-        let machine = format!("{cpu}, {} cores", begun.environment.cores);
-        let others = [
-            ("crawlmark", begun.crawlmark_version.clone()),
-            ("machine", machine),
-            ("values of flags, or the list of URLs", begun.fingerprint.to_string()),
-        ];
-        let fields = fields.into_iter().map(|(name, value)| (name, value.to_string()));
-        fields.chain(others.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
-    };
-    let (saved, asked) = (fields(saved), fields(asked));
-    let differs = saved.iter().filter(|(name, value)| asked.get(*name) != Some(value));
-    differs.map(|(name, value)| format!("{name} ({value})")).collect()
 }

@@ -23,7 +23,7 @@ const NEAR_CEILING: f64 = 1.25;
 /// Kind of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ProbeKind {
     /// For a short time, on the way up. It says where to look, and settles nothing.
     Scout,
     /// In full.
@@ -56,9 +56,9 @@ impl ProbeResult {
 
 /// Next step of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Step {
+pub enum SearchStep {
     /// Probe this rate.
-    Probe(Pace, Kind),
+    Probe(Pace, ProbeKind),
     /// Nothing: it is known.
     Done(Ending),
 }
@@ -148,17 +148,17 @@ impl Tally {
         i64::from(self.passes) + i64::from(self.fails)
     }
 
-    fn note(&mut self, kind: Kind, seen: ProbeResult) {
+    fn note(&mut self, kind: ProbeKind, seen: ProbeResult) {
         self.void_in_a_row = if seen == ProbeResult::Void { self.void_in_a_row + 1 } else { 0 };
         match (kind, seen) {
             (_, ProbeResult::Lost) => {}
             (_, ProbeResult::Void) => self.voids += 1,
-            (Kind::Scout, ProbeResult::Pass) => self.scouts += 1,
-            (Kind::Scout, ProbeResult::Fail) => self.scouts -= 1,
-            (Kind::Scout, ProbeResult::Collapse) => (self.scouts, self.collapsed) = (self.scouts - 1, true),
-            (Kind::Full, ProbeResult::Pass) => self.passes += 1,
-            (Kind::Full, ProbeResult::Fail) => self.fails += 1,
-            (Kind::Full, ProbeResult::Collapse) => (self.fails, self.collapsed) = (self.fails + 1, true),
+            (ProbeKind::Scout, ProbeResult::Pass) => self.scouts += 1,
+            (ProbeKind::Scout, ProbeResult::Fail) => self.scouts -= 1,
+            (ProbeKind::Scout, ProbeResult::Collapse) => (self.scouts, self.collapsed) = (self.scouts - 1, true),
+            (ProbeKind::Full, ProbeResult::Pass) => self.passes += 1,
+            (ProbeKind::Full, ProbeResult::Fail) => self.fails += 1,
+            (ProbeKind::Full, ProbeResult::Collapse) => (self.fails, self.collapsed) = (self.fails + 1, true),
         }
     }
 
@@ -205,7 +205,7 @@ impl Search {
     }
 
     /// Takes in a probe.
-    pub fn note(&mut self, pace: Pace, kind: Kind, seen: ProbeResult) {
+    pub fn note(&mut self, pace: Pace, kind: ProbeKind, seen: ProbeResult) {
         // A rate of lost probes alone was not probed.
         if seen != ProbeResult::Lost {
             self.rates.entry(pace).or_default().note(kind, seen);
@@ -243,7 +243,7 @@ impl Search {
 
     /// Return the next step.
     #[must_use]
-    pub fn next(&self) -> Step {
+    pub fn next(&self) -> SearchStep {
         // A rate is beyond this client only if no higher one was sent, whatever became of that.
         let sent = self.where_it(|standing| standing != RateState::Unknown).next_back();
         let ceiling =
@@ -265,11 +265,11 @@ impl Search {
             inside(*pace) && matches!(standing, RateState::Undecided | RateState::Unknown) && tally.is_open()
         });
         if let Some((pace, _)) = tied {
-            return Step::Probe(pace, Kind::Full);
+            return SearchStep::Probe(pace, ProbeKind::Full);
         }
         let ceiling = ceiling.filter(|ceiling| fail.is_none_or(|fail| *ceiling <= fail));
         match (pass, fail, ceiling) {
-            (None, _, Some(_)) => Step::Done(Ending::ClientLimited(None)),
+            (None, _, Some(_)) => SearchStep::Done(Ending::ClientLimited(None)),
             (None, ..) => self.begin(),
             (Some(pass), _, Some(ceiling)) => self.below_the_ceiling(pass, ceiling),
             (Some(pass), None, None) => self.upward(pass),
@@ -278,66 +278,66 @@ impl Search {
     }
 
     /// A rate seems to fail below one that seems to pass: the less certain one is asked again.
-    fn reconcile(&self, fail: Pace, pass: Pace) -> Step {
+    fn reconcile(&self, fail: Pace, pass: Pace) -> SearchStep {
         let open =
             |pace: Pace| self.rates.get(&pace).filter(|tally| tally.is_open()).map(|tally| (tally.counted(), pace));
         match [open(fail), open(pass)].into_iter().flatten().min() {
-            Some((_, pace)) => Step::Probe(pace, Kind::Full),
-            None => Step::Done(Ending::Unsteady { fail, pass }),
+            Some((_, pace)) => SearchStep::Probe(pace, ProbeKind::Full),
+            None => SearchStep::Done(Ending::Unsteady { fail, pass }),
         }
     }
 
     /// Nothing passes yet.
-    fn begin(&self) -> Step {
+    fn begin(&self) -> SearchStep {
         let least = self.bounds.least;
         let is_closed = self.rates.get(&least).is_some_and(|tally| !tally.is_open());
         match self.standing(least) {
-            RateState::Fails => Step::Done(Ending::LeastFails(least)),
-            RateState::Undecided | RateState::Unknown if is_closed => Step::Done(Ending::Undecided),
-            RateState::Unknown => Step::Probe(least, Kind::Scout),
-            _ => Step::Probe(least, Kind::Full),
+            RateState::Fails => SearchStep::Done(Ending::LeastFails(least)),
+            RateState::Undecided | RateState::Unknown if is_closed => SearchStep::Done(Ending::Undecided),
+            RateState::Unknown => SearchStep::Probe(least, ProbeKind::Scout),
+            _ => SearchStep::Probe(least, ProbeKind::Full),
         }
     }
 
     /// Nothing fails yet: twice the rate that passes, and no more.
-    fn upward(&self, pass: Pace) -> Step {
+    fn upward(&self, pass: Pace) -> SearchStep {
         let next = pass.doubled().min(self.bounds.greatest);
         // Undecided ones lie above: what is next is halfway to them, or they are the end of it.
         let next = self.rates().map(|(pace, _)| pace).find(|pace| *pace > pass).map_or(next, |tried| next.min(tried));
         match self.standing(next) {
-            _ if next <= pass => self.settle(pass).unwrap_or(Step::Done(Ending::GreatestPasses(pass))),
-            RateState::Unknown if !self.rates.contains_key(&next) => Step::Probe(next, Kind::Scout),
+            _ if next <= pass => self.settle(pass).unwrap_or(SearchStep::Done(Ending::GreatestPasses(pass))),
+            RateState::Unknown if !self.rates.contains_key(&next) => SearchStep::Probe(next, ProbeKind::Scout),
             _ => self.above_the_undecided(pass),
         }
     }
 
     /// Return the next step when what lies above the rate that passes is undecided: the search goes past it, but no
     /// further than twice that rate.
-    fn above_the_undecided(&self, pass: Pace) -> Step {
+    fn above_the_undecided(&self, pass: Pace) -> SearchStep {
         let next = pass.doubled().min(self.bounds.greatest);
         let is_above_all = self.rates().next_back().is_none_or(|(highest, _)| next > highest);
         if is_above_all {
-            return Step::Probe(next, Kind::Full);
+            return SearchStep::Probe(next, ProbeKind::Full);
         }
-        self.settle(pass).unwrap_or(Step::Done(Ending::Undecided))
+        self.settle(pass).unwrap_or(SearchStep::Done(Ending::Undecided))
     }
 
     /// Rates from `ceiling` on are beyond this client.
-    fn below_the_ceiling(&self, pass: Pace, ceiling: Pace) -> Step {
+    fn below_the_ceiling(&self, pass: Pace, ceiling: Pace) -> SearchStep {
         let middle = pass.between(ceiling);
         let is_tried = self.rates.contains_key(&middle) && self.standing(middle) != RateState::Unknown;
         if ceiling.over(pass) > NEAR_CEILING && middle > pass && middle < ceiling && !is_tried {
-            return Step::Probe(middle, Kind::Full);
+            return SearchStep::Probe(middle, ProbeKind::Full);
         }
-        self.settle(pass).unwrap_or(Step::Done(Ending::ClientLimited(Some(pass))))
+        self.settle(pass).unwrap_or(SearchStep::Done(Ending::ClientLimited(Some(pass))))
     }
 
     /// Between a rate that seems to pass and one that seems to fail.
-    fn narrow(&self, pass: Pace, fail: Pace) -> Step {
+    fn narrow(&self, pass: Pace, fail: Pace) -> SearchStep {
         // A scout is short and may be unlucky: what it says of the upper end is asked once more, unless it was plain.
         let of_fail = self.rates.get(&fail).copied().unwrap_or_default();
         if of_fail.counted() == 0 && of_fail.voids == 0 && !of_fail.collapsed {
-            return Step::Probe(fail, Kind::Full);
+            return SearchStep::Probe(fail, ProbeKind::Full);
         }
         let undecided: Vec<Pace> =
             self.rates.range(pass..fail).map(|(pace, _)| *pace).filter(|pace| *pace > pass).collect();
@@ -348,18 +348,18 @@ impl Search {
         for (low, high) in ends {
             let middle = low.between(high);
             if high.over(low) > 1.0 + self.bounds.precision && middle > low && middle < high {
-                return Step::Probe(middle, Kind::Full);
+                return SearchStep::Probe(middle, ProbeKind::Full);
             }
         }
         let less_sure = |pace: Pace| self.rates.get(&pace).map_or(0, |tally| tally.net().abs());
         let (first, second) = if less_sure(fail) < less_sure(pass) { (fail, pass) } else { (pass, fail) };
-        self.settle(first).or_else(|| self.settle(second)).unwrap_or(Step::Done(Ending::Found { pass, fail }))
+        self.settle(first).or_else(|| self.settle(second)).unwrap_or(SearchStep::Done(Ending::Found { pass, fail }))
     }
 
     /// Another probe of a rate, unless it is settled.
-    fn settle(&self, pace: Pace) -> Option<Step> {
+    fn settle(&self, pace: Pace) -> Option<SearchStep> {
         let open = self.rates.get(&pace).is_none_or(Tally::is_open);
-        open.then_some(Step::Probe(pace, Kind::Full))
+        open.then_some(SearchStep::Probe(pace, ProbeKind::Full))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::search::{Bounds, Ending, Kind, ProbeResult, Search, Step};
+use super::search::{Bounds, Ending, ProbeKind, ProbeResult, Search, SearchStep};
 use super::*;
 
 /// Searches of each kind.
@@ -19,12 +19,15 @@ fn bounds(least: f64, greatest: f64) -> Bounds {
 }
 
 /// A search to its end, and how many probes it took.
-fn run(bounds: Bounds, mut probe: impl FnMut(f64, Kind) -> ProbeResult) -> (Ending, Vec<(Pace, Kind, ProbeResult)>) {
+fn run(
+    bounds: Bounds,
+    mut probe: impl FnMut(f64, ProbeKind) -> ProbeResult,
+) -> (Ending, Vec<(Pace, ProbeKind, ProbeResult)>) {
     let (mut search, mut probes) = (Search::new(bounds), Vec::new());
     loop {
         match search.next() {
-            Step::Done(ending) => return (ending, probes),
-            Step::Probe(pace, kind) => {
+            SearchStep::Done(ending) => return (ending, probes),
+            SearchStep::Probe(pace, kind) => {
                 assert!(probes.len() < MOST, "no end: {:?}", &probes[MOST - 20..]);
                 let highest = search
                     .rates()
@@ -122,7 +125,7 @@ fn score<T: Target>(target: impl Fn(f64) -> T) -> Score {
         let target = target(120.0 * (50_000.0_f64 / 120.0).powf(draw.f64()));
         let (ending, probes) = run(bounds(50.0, 1e6), |rate, kind| {
             // A scout is short: what a target holds in reserve hides a third more from it.
-            let rate = if kind == Kind::Scout { rate / 1.3 } else { rate };
+            let rate = if kind == ProbeKind::Scout { rate / 1.3 } else { rate };
             match draw.f64() {
                 x if x < 0.02 => ProbeResult::Void,
                 _ if draw.f64() < target.passes(rate) => ProbeResult::Pass,
@@ -193,7 +196,7 @@ fn the_least_rate_that_fails_is_an_answer() {
 fn the_greatest_rate_that_passes_is_an_answer() {
     let (ending, probes) = run(bounds(50.0, 1_000.0), |_, _| ProbeResult::Pass);
     assert_eq!(ending, Ending::GreatestPasses(Pace::nearest(1_000.0)));
-    assert_eq!(probes.iter().filter(|(_, kind, _)| *kind == Kind::Full).count(), 3);
+    assert_eq!(probes.iter().filter(|(_, kind, _)| *kind == ProbeKind::Full).count(), 3);
 }
 
 #[test]
@@ -220,7 +223,7 @@ fn what_a_client_can_send_only_now_and_then_is_not_the_end_of_what_is_known() {
         let mut draw = fastrand::Rng::with_seed(seed);
         // From 3,000/s on, ever more of the probes are void, until at 6,000/s all are; a scout asks for less.
         let (ending, _) = run(bounds(50.0, 1e6), |rate, kind| {
-            let rate = if kind == Kind::Scout { rate / 2.0 } else { rate };
+            let rate = if kind == ProbeKind::Scout { rate / 2.0 } else { rate };
             if draw.f64() < (rate - 3_000.0) / 3_000.0 { ProbeResult::Void } else { ProbeResult::Pass }
         });
         let Ending::ClientLimited(Some(pass)) = ending else { panic!("{seed}: {ending:?}") };
@@ -233,15 +236,15 @@ fn a_target_that_surely_fails_below_what_it_surely_passes_is_unsteady() {
     let [low, high] = [200.0, 400.0].map(Pace::nearest);
     let mut search = Search::new(bounds(100.0, 400.0));
     for _ in 0..search::MARGIN {
-        search.note(low, Kind::Full, ProbeResult::Fail);
-        search.note(high, Kind::Full, ProbeResult::Pass);
+        search.note(low, ProbeKind::Full, ProbeResult::Fail);
+        search.note(high, ProbeKind::Full, ProbeResult::Pass);
     }
-    assert_eq!(search.next(), Step::Done(Ending::Unsteady { fail: low, pass: high }));
+    assert_eq!(search.next(), SearchStep::Done(Ending::Unsteady { fail: low, pass: high }));
     // One that is less sure of it is asked again first.
     let mut search = Search::new(bounds(100.0, 400.0));
-    search.note(low, Kind::Full, ProbeResult::Fail);
-    search.note(high, Kind::Scout, ProbeResult::Pass);
-    assert_eq!(search.next(), Step::Probe(high, Kind::Full));
+    search.note(low, ProbeKind::Full, ProbeResult::Fail);
+    search.note(high, ProbeKind::Scout, ProbeResult::Pass);
+    assert_eq!(search.next(), SearchStep::Probe(high, ProbeKind::Full));
 }
 
 #[test]
@@ -263,7 +266,7 @@ fn a_search_goes_on_from_its_probes_as_if_it_had_not_ended() {
         let mut search = Search::new(bounds(50.0, 1e6));
         probes[..cut].iter().for_each(|(pace, kind, seen)| search.note(*pace, *kind, *seen));
         let (pace, kind, _) = probes[cut];
-        assert_eq!(search.next(), Step::Probe(pace, kind));
+        assert_eq!(search.next(), SearchStep::Probe(pace, kind));
     }
     assert!(matches!(ending, Ending::Found { pass, .. } if pass.per_s() > 760.0 && pass.per_s() <= 777.0));
 }
@@ -289,10 +292,10 @@ fn no_capacity_is_named_above_a_rate_that_seems_to_fail() {
     let mut search = Search::new(bounds(100.0, 800.0));
     let [low, middle, high] = [200.0, 300.0, 400.0].map(Pace::nearest);
     for _ in 0..search::MARGIN {
-        search.note(low, Kind::Full, ProbeResult::Pass);
-        search.note(high, Kind::Full, ProbeResult::Pass);
+        search.note(low, ProbeKind::Full, ProbeResult::Pass);
+        search.note(high, ProbeKind::Full, ProbeResult::Pass);
     }
-    search.note(middle, Kind::Full, ProbeResult::Fail);
+    search.note(middle, ProbeKind::Full, ProbeResult::Fail);
     assert_eq!(search.settled(), (Some(low), None));
 }
 
@@ -301,18 +304,18 @@ fn a_rate_whose_probes_fail_together_does_not_pass_until_more_of_them_outweigh_t
     let [pass, fail] = [200.0, 203.0].map(Pace::nearest);
     let mut search = Search::new(bounds(100.0, 400.0));
     for _ in 0..search::MARGIN {
-        search.note(pass, Kind::Full, ProbeResult::Pass);
-        search.note(fail, Kind::Full, ProbeResult::Fail);
+        search.note(pass, ProbeKind::Full, ProbeResult::Pass);
+        search.note(fail, ProbeKind::Full, ProbeResult::Fail);
     }
-    assert_eq!(search.next(), Step::Done(Ending::Found { pass, fail }));
+    assert_eq!(search.next(), SearchStep::Done(Ending::Found { pass, fail }));
     search.doubt(pass);
-    assert_eq!(search.next(), Step::Probe(pass, Kind::Full));
+    assert_eq!(search.next(), SearchStep::Probe(pass, ProbeKind::Full));
     assert_eq!(search.settled(), (None, Some(fail)));
     for _ in search::MARGIN..search::MOST_PROBES {
-        search.note(pass, Kind::Full, ProbeResult::Pass);
+        search.note(pass, ProbeKind::Full, ProbeResult::Pass);
     }
     assert!(
-        !matches!(search.next(), Step::Done(Ending::Found { pass: found, .. }) if found == pass),
+        !matches!(search.next(), SearchStep::Done(Ending::Found { pass: found, .. }) if found == pass),
         "it had its probes"
     );
 }

@@ -5,7 +5,7 @@ use crawlmark_harness::units::grouped;
 use super::probe::STARVED;
 use super::search::{ProbeResult, RateState};
 use super::{
-    BY_BURST, Capacity, Cause, FILE, Hidden, Outcome, Pace, ProbeReport, Question, RateReport, backlog, credit,
+    BY_BURST, Capacity, Cause, FILE, Hidden, Pace, ProbeReport, Question, RateReport, SearchOutcome, backlog, credit,
     times_s, unevenness, used_up,
 };
 use crate::show::doc::{Column, Doc, Table};
@@ -21,7 +21,7 @@ fn rate(per_s: f64) -> String {
 /// A wait that the target asked for that is worth a word, s.
 const LONG: f64 = 10.0;
 
-/// The share of answers that were not found from which on it is said.
+/// Share of not-found responses from which on it is reported.
 const MANY_MISSING: f64 = 0.01;
 
 /// The rate of a probe, as it is announced.
@@ -38,7 +38,7 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
         (all + u128::from(counted.attempts), missing + u128::from(counted.not_found))
     });
     if all > 0 && missing == all {
-        return "No good answer: every request was not found (404 or 410). Choose --ids that exist, or accept these answers \
+        return "No good response: every request was not found (404 or 410). Choose --ids that exist, or accept these responses \
                 (--expect status:200,404)."
             .to_owned();
     }
@@ -82,7 +82,7 @@ fn sentence(capacity: &Capacity) -> String {
     let busy = limited_by(capacity);
     let span = if lasts.is_empty() { String::new() } else { format!(" for {lasts}") };
     match (capacity.outcome, &pass, &fail) {
-        (Outcome::Found, Some(_), Some(fail))
+        (SearchOutcome::Found, Some(_), Some(fail))
             if let Some(limit) = capacity.limit_per_s.filter(|limit| Some(*limit) == capacity.capacity_per_s) =>
         {
             format!(
@@ -91,7 +91,7 @@ fn sentence(capacity: &Capacity) -> String {
                 rate(limit)
             )
         }
-        (Outcome::Found, Some(pass), Some(fail)) => {
+        (SearchOutcome::Found, Some(pass), Some(fail)) => {
             let is_chance = matches!(capacity.hidden().first(), Some(Hidden { cause: Cause::Chance { .. }, .. }));
             let lower = capacity.at_least_per_s.filter(|_| is_chance).map_or_else(String::new, |least| {
                 format!(" It may be as low as {} if service times vary at random.", rate(least))
@@ -102,18 +102,18 @@ fn sentence(capacity: &Capacity) -> String {
                 offered(pass)
             )
         }
-        (Outcome::Unconfirmed, Some(pass), Some(fail)) => {
+        (SearchOutcome::Unconfirmed, Some(pass), Some(fail)) => {
             let Some(least) = capacity.at_least_per_s.map(rate) else {
                 return format!(
-                    "No capacity: no good answer at {pass}, which met the objectives for {lasts} (broken at {fail}). If 404 is what \
-                     you expect, say so: --expect status:404."
+                    "No capacity: no good response at {pass}, which met the objectives for {lasts} (broken at {fail}). If 404 is \
+                     the expected status, use --expect status:404."
                 );
             };
             let lag_us = capacity.fails_at_per_s.and_then(|fail| unevenness(&capacity.probes, Pace::nearest(fail)));
             if let (true, Some(lag_us)) = (capacity.hidden().is_empty(), lag_us) {
                 return format!(
                     "Not confirmed: at least {} for {lasts} (objectives met at {}, broken at {fail}), and perhaps more: this client \
-                     was late by as much as {}, and a limit without a burst refuses what comes closer together than its pace.",
+                     sent requests up to {} late, and a limit without a burst refuses those that arrive too close together.",
                     sustained(pass),
                     offered(pass),
                     micros(lag_us)
@@ -132,44 +132,44 @@ fn sentence(capacity: &Capacity) -> String {
                 offered(pass)
             )
         }
-        (Outcome::LeastFails, ..) => {
+        (SearchOutcome::LeastFails, ..) => {
             let least = rate(bounds.least.per_s());
-            format!("Even {least} fails, the lowest rate of the search: start lower with --from.")
+            format!("Even {least} fails, the lowest rate of the search: use a lower --from.")
         }
-        (Outcome::NotReached, ..) => {
+        (SearchOutcome::NotReached, ..) => {
             let most = rate(bounds.greatest.per_s());
             let least = match &accepted {
                 Some(accepted) if pass.as_ref() == Some(&most) => format!("{accepted} accepted of {most}"),
                 _ => most,
             };
-            format!("Capacity: at least {least}{span}, the highest rate of the search: raise it with --max-rate.")
+            format!("Capacity: at least {least}{span}, the highest rate of the search: use a higher --max-rate.")
         }
-        (Outcome::ClientLimited, Some(pass), Some(fail)) => {
+        (SearchOutcome::ClientLimited, Some(pass), Some(fail)) => {
             format!(
                 "Capacity: between {} and {fail} (objectives met at {}, broken at {fail}); in between {busy}.",
                 sustained(pass),
                 offered(pass)
             )
         }
-        (Outcome::ClientLimited, Some(pass), None) => {
+        (SearchOutcome::ClientLimited, Some(pass), None) => {
             let least = sustained(pass);
             format!("Capacity: at least {least}{span}; {busy}, so the target's capacity is unknown.")
         }
-        (Outcome::ClientLimited, None, Some(fail)) => {
+        (SearchOutcome::ClientLimited, None, Some(fail)) => {
             format!("Capacity: below {fail}; at lower rates {busy}.")
         }
-        (Outcome::ClientLimited, None, None) => format!("Nothing certain is known about the target: {busy}."),
-        (Outcome::Unsteady, ..) => {
-            "The target is unsteady: it surely failed at a rate below one that it surely passed. \
+        (SearchOutcome::ClientLimited, None, None) => format!("No capacity was found: {busy}."),
+        (SearchOutcome::Unsteady, ..) => {
+            "The target is unsteady: it failed at a rate below one at which it passed, each confirmed. \
              It has no single capacity, or something else used it during the search."
                 .to_owned()
         }
         (_, Some(pass), Some(fail)) => {
             format!("Not settled: objectives met at {pass}, broken at {fail}; undecided in between.")
         }
-        (_, Some(pass), None) => format!("Not settled: objectives met at {pass}; no higher rate is sure to fail."),
-        (_, None, Some(fail)) => format!("Not settled: objectives broken at {fail}; no lower rate is sure to pass."),
-        (_, None, None) => "Not settled: no rate is sure to pass, and none to fail.".to_owned(),
+        (_, Some(pass), None) => format!("Not settled: objectives met at {pass}; no rate is confirmed to fail."),
+        (_, None, Some(fail)) => format!("Not settled: objectives broken at {fail}; no rate is confirmed to pass."),
+        (_, None, None) => "Not settled: no rate was confirmed to pass or to fail.".to_owned(),
     }
 }
 
@@ -200,7 +200,7 @@ const fn seen(seen: ProbeResult) -> &'static str {
         ProbeResult::Pass => "passes",
         ProbeResult::Fail => "fails",
         ProbeResult::Collapse => "fails badly",
-        ProbeResult::Void => "says nothing",
+        ProbeResult::Void => "is void",
         ProbeResult::Lost => "did not end",
     }
 }
@@ -225,7 +225,7 @@ impl StudyResult for Capacity {
             .text(capacity_headline(self))
             .facts(rows(self))
             .table(table(self))
-            .text("Probes that passed (+), failed (-), said nothing of the target (?); short: only short ones on the way up.")
+            .text("Probes that passed (+), failed (-), were void (?); short: only short probes of the way up.")
             .in_files()
             .plot("plots/capacity.svg", "Latency against rate")
             .text(format!(
@@ -278,13 +278,14 @@ fn table(capacity: &Capacity) -> Table {
 fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     let question = &capacity.question;
     let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
-    let mut rows = vec![("of", what.to_owned()), ("wanted", question.objectives.join(", "))];
+    let mut rows = vec![("target", what.to_owned()), ("objectives", question.objectives.join(", "))];
     if let (Some(least), Some(pass), Some(fail)) =
         (capacity.at_least_per_s, capacity.passes_at_per_s, capacity.fails_at_per_s)
     {
         let width = |from: f64| (fail / from - 1.0) * 100.0;
-        let wider = if width(pass) > question.bounds.precision * 100.0 + 0.1 && capacity.outcome == Outcome::Found {
-            ": what lies between failed and passed by turns, and is as wide as that noise"
+        let wider = if width(pass) > question.bounds.precision * 100.0 + 0.1 && capacity.outcome == SearchOutcome::Found
+        {
+            ": probes in between passed and failed in turn, so it is as wide as that noise"
         } else {
             ""
         };
@@ -299,7 +300,7 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         rows.push((
             "not found",
             format!(
-                "{percent:.0} % of the answers were 404 or 410, which are not accepted: choose --ids that exist, or accept them \
+                "{percent:.0} % of the responses were 404 or 410, which are not accepted: choose --ids that exist, or accept them \
                  (--expect status:200,404)"
             ),
         ));
@@ -315,16 +316,17 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         ));
     }
     if let Some(limit) = capacity.limit_per_s {
-        rows.push(("limit", format!("once it refuses requests, this target lets {} through", rate(limit))));
+        rows.push(("limit", format!("the target accepts {} once it refuses requests", rate(limit))));
     }
     if let Some(knee) = capacity.knee {
         let (at, us) = (rate(knee.rate_per_s), micros(knee.us));
-        rows.push(("knee", format!("from {at} on, at {us}, p99 of the response time turns upward")));
+        rows.push(("knee", format!("p99 of the response time rises sharply from {at} on, at {us}")));
     }
     let count = |wanted: &[ProbeResult]| capacity.probes.iter().filter(|probe| wanted.contains(&probe.seen)).count();
     let (all, passed, void) = (capacity.probes.len(), count(&[ProbeResult::Pass]), count(&[ProbeResult::Void]));
     let failed = count(&[ProbeResult::Fail, ProbeResult::Collapse]);
-    let said_nothing = if void > 0 { format!(", {void} said nothing of the target") } else { String::new() };
+    let said_nothing =
+        if void > 0 { format!(", {void} void (this client or its machine was the problem)") } else { String::new() };
     let lost = count(&[ProbeResult::Lost]);
     let did_not_end = if lost > 0 { format!(", {lost} did not end") } else { String::new() };
     rows.push(("probes", format!("{all}: {passed} passed, {failed} failed{said_nothing}{did_not_end}")));
@@ -343,13 +345,12 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     }
     let by_burst = |probe: &ProbeReport| probe.reasons.first().filter(|why| why.starts_with(BY_BURST)).cloned();
     rows.extend(capacity.probes.iter().rev().find_map(by_burst).map(|why| ("burst", why)));
-    let labels = std::iter::once("unseen").chain(std::iter::repeat(""));
+    let labels = std::iter::once("caveat").chain(std::iter::repeat(""));
     rows.extend(labels.zip(unseen(capacity)));
     if capacity.out_of_time {
         let promise = capacity.probes.last().map(|probe| probe.longest_promise_s).filter(|promise| *promise >= LONG);
-        let asked = promise.map_or_else(String::new, |promise| {
-            format!(": the target asked to be left alone for {}", micros(promise * 1e6))
-        });
+        let asked = promise
+            .map_or_else(String::new, |promise| format!(": the target asked for a wait of {}", micros(promise * 1e6)));
         rows.push(("note", format!("the time for the search (--budget) was used up{asked}; continue with --resume")));
     }
     if capacity.interrupted {
@@ -358,7 +359,7 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Limits that the probes could not see.
+/// Caveats: limits that the probes could not see.
 fn unseen(capacity: &Capacity) -> Vec<String> {
     let question = &capacity.question;
     let Some(pass) = capacity.passes_at_per_s else { return Vec::new() };
@@ -367,8 +368,8 @@ fn unseen(capacity: &Capacity) -> Vec<String> {
     if capacity.limit_per_s.is_none() {
         let (credit, percent) = (credit(pass, question), question.bounds.precision * 100.0);
         unseen.push(format!(
-            "a lower limit that allows bursts: {percent:.0} % lower if it lets {} or more through at once, {:.0} % lower if {} or more: \
-             a longer --probe would see it",
+            "the real limit may be lower if it allows bursts ({percent:.0} % lower with a burst of {}, {:.0} % with {}). A longer --probe \
+             would show it.",
             grouped_up(credit),
             percent * 5.0,
             grouped_up(credit * 5.0)
@@ -377,8 +378,8 @@ fn unseen(capacity: &Capacity) -> Vec<String> {
     if let Some(lag_us) = capacity.fails_at_per_s.and_then(|fail| unevenness(&capacity.probes, Pace::nearest(fail))) {
         let lag = micros(lag_us);
         unseen.push(format!(
-            "a limit that is higher, if it lets nothing through at once: it refuses what comes closer together than its pace, and \
-             this client was late by as much as {lag}"
+            "the real limit may be higher if it allows no bursts, because requests that arrive too close together are then refused: \
+             this client sent some up to {lag} late."
         ));
     }
     unseen.extend(capacity.hidden().iter().map(|hidden| unseen_by(hidden, question)));
@@ -393,35 +394,35 @@ fn unseen_by(hidden: &Hidden, question: &Question) -> String {
             let asked =
                 if wait_s > 0.0 { format!(" and asked for a wait of {}", micros(wait_s * 1e6)) } else { String::new() };
             format!(
-                "a limit over a period that is longer than a probe: once this target refused requests, it let as little as {} \
-                 through{asked}. A --probe of twice the period measures it",
+                "the limit may count over a period longer than a probe: once this target refused requests, it accepted as little as \
+                 {}{asked}. A --probe of twice the period would show it.",
                 rate(let_through_per_s)
             )
         }
         Cause::Chance { part, requests } => format!(
-            "a capacity up to {:.0} % lower, if service times vary at random: a queue that grows so slowly looks like chance in \
-             the {} requests that were counted; a longer --probe would see it",
+            "the capacity may be up to {:.0} % lower if service times vary at random: a queue that grows so slowly looks like chance \
+             in the {} requests that were counted. A longer --probe would show it.",
             (part * 100.0).ceil(),
             grouped(requests)
         ),
         Cause::Arrivals { part } => format!(
-            "a capacity up to {:.0} % lower: with random arrivals a queue that is so near to its capacity grows for longer than a \
-             probe; a longer --probe would see it",
+            "the capacity may be up to {:.0} % lower: with random arrivals, a queue this close to capacity grows for longer than a \
+             probe. A longer --probe would show it.",
             (part * 100.0).ceil()
         ),
         Cause::Queue => {
             let until = backlog(question).map_or_else(
-                || "at any distance above the rate it sustains, because no objective is on a time".to_owned(),
+                || "at any rate, because no objective is on a time".to_owned(),
                 |part| {
                     format!(
-                        "up to {:.0} % above the rate it sustains, because its times exceed the objective only after a probe",
+                        "up to {:.0} % above the capacity, because times exceed the objective only after the end of a probe",
                         part * 100.0
                     )
                 },
             );
             format!(
-                "a target that queues what it does not manage, {until}: that they grow is seen from {GROWTH_FROM} on, in probes of four \
-                 whole seconds after the warm-up. It answered {least} or more"
+                "a queue that grows may go unseen {until}: growth shows from {GROWTH_FROM} on, in probes of at least four whole seconds \
+                 after the warm-up. The target sustained at least {least}."
             )
         }
     }

@@ -97,7 +97,7 @@ pub enum DesignError {
     /// One arm was done before the other began.
     #[error(
         "the arms ran one after the other (all {rounds} rounds of the {first} before any of the other arm): \
-         whatever the machine did meanwhile would look like an effect; run them in pairs, in random order"
+         changes of the machine would look like an effect; run them in pairs, in random order"
     )]
     Sequential {
         /// The arm that ran first.
@@ -174,12 +174,6 @@ impl Pair {
     #[must_use]
     pub fn undisturbed(&self) -> bool {
         self.disturbance == Disturbance::None
-    }
-
-    /// Return the pair with the names of the arms exchanged.
-    #[must_use]
-    pub fn swapped(&self) -> Self {
-        Self { order: self.order.reversed(), base: self.candidate, candidate: self.base, ..*self }
     }
 }
 

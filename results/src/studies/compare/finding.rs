@@ -11,7 +11,7 @@ use super::rule::Look;
 /// Verdict on one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum MetricVerdict {
     /// Surely worse, and by enough to count.
     Regression,
     /// Surely not worse by as much as [`super::PASSES_BELOW`].
@@ -116,7 +116,7 @@ pub struct Finding {
     pub metric: Metric,
     /// Verdict on the metric.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: MetricVerdict,
     /// The numbers; null when there are none.
     pub evidence: Option<Evidence>,
 }
@@ -146,7 +146,7 @@ pub struct Comparison {
     pub findings: Vec<Finding>,
 }
 
-impl Verdict {
+impl MetricVerdict {
     /// Return the verdict on all metrics that this one leads to; none when it has no weight.
     pub(super) const fn weight(self) -> Option<Overall> {
         match self {
@@ -187,7 +187,7 @@ impl Comparison {
     pub(super) fn without_good(mut self) -> Self {
         for finding in &mut self.findings {
             if matches!(finding.metric, Metric::Throughput | Metric::OkShare) {
-                (finding.verdict, finding.evidence) = (Verdict::Regression, None);
+                (finding.verdict, finding.evidence) = (MetricVerdict::Regression, None);
             }
         }
         let pairs_wanted = if self.look.is_some() { 0 } else { self.pairs_wanted };
@@ -198,7 +198,7 @@ impl Comparison {
     pub(super) fn is_decided(&self) -> bool {
         // More pairs make no reading finer.
         let undecided = |finding: &Finding| match finding.verdict {
-            Verdict::Inconclusive { because, .. } => !matches!(because, Undecided::Coarse { .. }),
+            MetricVerdict::Inconclusive { because, .. } => !matches!(because, Undecided::Coarse { .. }),
             _ => false,
         };
         self.verdict == Overall::Regression || !self.findings.iter().any(undecided)

@@ -15,7 +15,7 @@ use super::judge;
 use super::metric::{Metric, Reading, Readings};
 use super::rule::Rule;
 use super::taken::TargetCpu;
-use crate::run::report::{Report, Totals, Verdict, error_in_words, status_in_words};
+use crate::run::report::{Report, Totals, Verdict, cause_in_words, failures};
 
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.comparison/1";
@@ -164,11 +164,7 @@ pub fn round_folder(pair: usize, arm: Arm) -> String {
 
 /// Causes of failure in words, the most frequent first.
 fn causes(totals: &Totals) -> Vec<String> {
-    let rejected = totals.rejected_by_status.iter().map(|(status, count)| (status_in_words(*status), *count));
-    let errors = totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(*kind), *count));
-    let mut causes: Vec<(String, u64)> = rejected.chain(errors).filter(|(_, count)| *count > 0).collect();
-    causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    causes.into_iter().map(|(cause, _)| cause).collect()
+    failures(&totals.requests).into_iter().map(|(cause, _)| cause_in_words(cause)).collect()
 }
 
 /// True if no round of `arm` had a good item.
@@ -211,7 +207,7 @@ pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
 
 /// Parts of a contest other than its rounds.
 #[derive(Debug, Clone)]
-pub struct Circumstances {
+pub struct ContestContext {
     /// Name that the user gives it.
     pub name: String,
     /// The base and the candidate.
@@ -229,8 +225,8 @@ impl Contest {
     ///
     /// # Errors
     /// When that order does not allow a verdict: see [`DesignError`].
-    pub fn new(rounds: Vec<RoundReport>, circumstances: Circumstances) -> Result<Self, DesignError> {
-        let Circumstances { name, sides: [base, candidate], differences, interrupted, noise_floor } = circumstances;
+    pub fn new(rounds: Vec<RoundReport>, circumstances: ContestContext) -> Result<Self, DesignError> {
+        let ContestContext { name, sides: [base, candidate], differences, interrupted, noise_floor } = circumstances;
         let comparison = judge_rounds(&rounds)?;
         let told = |round: Option<&RoundReport>, time: fn(&RoundReport) -> &String| {
             round.map_or_else(String::new, |r| time(r).clone())
@@ -276,7 +272,7 @@ impl Contest {
             });
             rounds.extend(made);
         }
-        let circumstances = Circumstances {
+        let circumstances = ContestContext {
             name: self.name.clone(),
             sides: [self.base.clone(), self.candidate.clone()],
             differences: self.differences.clone(),

@@ -4,7 +4,7 @@
 
 use super::design::Pair;
 use super::estimate::{Centre, standard_deviation};
-use super::finding::{Comparison, Evidence, Finding, Mismatch, Undecided, Verdict};
+use super::finding::{Comparison, Evidence, Finding, MetricVerdict, Mismatch, Undecided};
 use super::holm::holm;
 use super::metric::{Metric, Reading, Worse};
 use super::rule::{Look, Noise, PASSES_BELOW};
@@ -167,22 +167,22 @@ impl Series {
         })
     }
 
-    fn verdict(&self, evidence: Option<&Evidence>, terms: JudgedBy) -> Verdict {
+    fn verdict(&self, evidence: Option<&Evidence>, terms: JudgedBy) -> MetricVerdict {
         if self.role == Role::Informational {
-            return Verdict::Informational;
+            return MetricVerdict::Informational;
         }
         if let Err(because) = self.log_ratios {
-            return Verdict::Incomparable { because };
+            return MetricVerdict::Incomparable { because };
         }
         let minimum_detectable_effect = evidence.and_then(|evidence| self.minimum_detectable(evidence, terms));
-        let undecided = |because| Verdict::Inconclusive { minimum_detectable_effect, because };
+        let undecided = |because| MetricVerdict::Inconclusive { minimum_detectable_effect, because };
         if let (Role::Lopsided(pairs), None) = (self.role, terms.doubt) {
             return undecided(Undecided::Coarse { pairs });
         }
         match (terms.doubt, evidence) {
             (Some(doubt), _) => undecided(doubt),
-            (None, Some(evidence)) if self.is_regression(evidence, terms.look) => Verdict::Regression,
-            (None, Some(evidence)) if self.passes(evidence) => Verdict::Pass,
+            (None, Some(evidence)) if self.is_regression(evidence, terms.look) => MetricVerdict::Regression,
+            (None, Some(evidence)) if self.passes(evidence) => MetricVerdict::Pass,
             (None, _) => undecided(Undecided::Noise),
         }
     }

@@ -1,4 +1,4 @@
-//! A saved run as a round of a comparison: what it read, and whether the machine was itself meanwhile.
+//! A saved run as a round of a comparison: what it read, and whether the machine was undisturbed.
 //!
 //! Both are read from the report alone, without a look at which arm it was: a machine that is called disturbed because of
 //! what the candidate did to it would be a way to choose the result.

@@ -52,7 +52,7 @@ fn judged(pairs: &[Pair]) -> Comparison {
     judge(pairs, &Rule::standard()).unwrap()
 }
 
-fn verdict(comparison: &Comparison, metric: Metric) -> Verdict {
+fn verdict(comparison: &Comparison, metric: Metric) -> MetricVerdict {
     comparison.finding(metric).unwrap().verdict
 }
 
@@ -78,25 +78,25 @@ fn a_loss_of_throughput_is_found_at_the_first_look_with_its_size() {
 fn each_metric_gets_worse_its_own_way() {
     let more = judged(&around(1.06, 0.003, 16));
     for metric in [Metric::CpuPerAttempt, Metric::ServiceP50, Metric::ServiceP99] {
-        assert_eq!(verdict(&more, metric), Verdict::Regression, "{metric:?}");
+        assert_eq!(verdict(&more, metric), MetricVerdict::Regression, "{metric:?}");
     }
-    assert_eq!(verdict(&more, Metric::Throughput), Verdict::Pass);
+    assert_eq!(verdict(&more, Metric::Throughput), MetricVerdict::Pass);
     let less = judged(&around(1.0 / 1.06, 0.003, 16));
     assert_eq!(less.verdict, Overall::Regression);
-    assert_eq!(verdict(&less, Metric::Throughput), Verdict::Regression);
-    assert_eq!(verdict(&less, Metric::ServiceP50), Verdict::Pass);
+    assert_eq!(verdict(&less, Metric::Throughput), MetricVerdict::Regression);
+    assert_eq!(verdict(&less, Metric::ServiceP50), MetricVerdict::Pass);
 }
 
 #[test]
 fn a_loss_counts_from_its_metrics_smallest_effect_on() {
     let of = |ratio, metric| verdict(&judged(&around(ratio, 0.0005, 44)), metric);
-    assert_eq!(of(1.019, Metric::ServiceP50), Verdict::Pass, "surely worse, by too little");
-    assert_eq!(of(1.021, Metric::ServiceP50), Verdict::Regression);
-    assert_eq!(of(1.0 - 0.019, Metric::Throughput), Verdict::Pass);
-    assert_eq!(of(1.0 - 0.021, Metric::Throughput), Verdict::Regression);
-    assert_eq!(of(1.039, Metric::ServiceP99), Verdict::Pass);
-    assert!(matches!(of(1.045, Metric::ServiceP99), Verdict::Inconclusive { because: Undecided::Noise, .. }));
-    assert_eq!(of(1.051, Metric::ServiceP99), Verdict::Regression);
+    assert_eq!(of(1.019, Metric::ServiceP50), MetricVerdict::Pass, "surely worse, by too little");
+    assert_eq!(of(1.021, Metric::ServiceP50), MetricVerdict::Regression);
+    assert_eq!(of(1.0 - 0.019, Metric::Throughput), MetricVerdict::Pass);
+    assert_eq!(of(1.0 - 0.021, Metric::Throughput), MetricVerdict::Regression);
+    assert_eq!(of(1.039, Metric::ServiceP99), MetricVerdict::Pass);
+    assert!(matches!(of(1.045, Metric::ServiceP99), MetricVerdict::Inconclusive { because: Undecided::Noise, .. }));
+    assert_eq!(of(1.051, Metric::ServiceP99), MetricVerdict::Regression);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn noise_wants_more_pairs_until_there_are_no_more_looks() {
     let last = noisy(44);
     assert_eq!((last.verdict, last.look.map(|taken| taken.number)), (Overall::Inconclusive, Some(3)));
     assert!(last.is_over());
-    let Verdict::Inconclusive { minimum_detectable_effect: Some(effect), because: Undecided::Noise } =
+    let MetricVerdict::Inconclusive { minimum_detectable_effect: Some(effect), because: Undecided::Noise } =
         verdict(&last, Metric::ServiceP50)
     else {
         panic!("{last:?}")
@@ -157,7 +157,7 @@ fn disturbed_pairs_are_not_looked_at() {
     assert_eq!((comparison.verdict, comparison.pairs_wanted), (Overall::Inconclusive, 0));
     let because = Undecided::TooDisturbed { disturbed: 6 };
     assert!(
-        matches!(verdict(&comparison, Metric::Throughput), Verdict::Inconclusive { because: b, .. } if b == because)
+        matches!(verdict(&comparison, Metric::Throughput), MetricVerdict::Inconclusive { because: b, .. } if b == because)
     );
 }
 
@@ -185,7 +185,7 @@ fn a_coarse_reading_informs_and_decides_nothing() {
     let comparison = judged(&pairs);
     assert_eq!(comparison.verdict, Overall::Pass, "throughput rose");
     let p99 = comparison.finding(Metric::ServiceP99).unwrap();
-    assert_eq!(p99.verdict, Verdict::Informational);
+    assert_eq!(p99.verdict, MetricVerdict::Informational);
     assert_eq!(p99.evidence.unwrap().p_adjusted, None);
     assert!(metrics.iter().all(|metric| comparison.finding(*metric).is_none()));
     let throughput = comparison.finding(Metric::Throughput).unwrap().evidence.unwrap();
@@ -201,9 +201,9 @@ fn a_candidate_that_is_too_slow_to_tell_how_slow_does_not_pass() {
     assert_eq!((comparison.verdict, comparison.is_over()), (Overall::Inconclusive, true));
     let because = Undecided::Coarse { pairs: 1 };
     assert!(
-        matches!(verdict(&comparison, Metric::ServiceP99), Verdict::Inconclusive { because: b, .. } if b == because)
+        matches!(verdict(&comparison, Metric::ServiceP99), MetricVerdict::Inconclusive { because: b, .. } if b == because)
     );
-    assert_eq!(verdict(&comparison, Metric::Throughput), Verdict::Pass);
+    assert_eq!(verdict(&comparison, Metric::Throughput), MetricVerdict::Pass);
 }
 
 #[test]
@@ -213,10 +213,10 @@ fn a_metric_that_cannot_be_compared_says_so_and_spoils_a_pass() {
     pairs[3].base.cpu_per_attempt = Reading::Gating(0.0);
     let comparison = judged(&pairs);
     assert_eq!(comparison.verdict, Overall::Incomparable);
-    let incomparable = |because| Verdict::Incomparable { because };
+    let incomparable = |because| MetricVerdict::Incomparable { because };
     assert_eq!(verdict(&comparison, Metric::ServiceP50), incomparable(Mismatch::Missing { pairs: 1 }));
     assert_eq!(verdict(&comparison, Metric::CpuPerAttempt), incomparable(Mismatch::NotPositive { pairs: 1 }));
-    assert_eq!(verdict(&comparison, Metric::Throughput), Verdict::Pass);
+    assert_eq!(verdict(&comparison, Metric::Throughput), MetricVerdict::Pass);
     assert!(comparison.is_over(), "no pair would repair that");
 }
 
@@ -275,7 +275,8 @@ proptest! {
     #[test]
     fn swapping_the_arms_mirrors_the_effect(readings in readings()) {
         let pairs = pairs(readings);
-        let swapped: Vec<Pair> = pairs.iter().map(Pair::swapped).collect();
+        let swap = |pair: &Pair| Pair { order: pair.order.reversed(), base: pair.candidate, candidate: pair.base, ..*pair };
+        let swapped: Vec<Pair> = pairs.iter().map(swap).collect();
         let (one, other) = (evidence(&at_once(&pairs)), evidence(&at_once(&swapped)));
         prop_assert!((one.log_ratio + other.log_ratio).abs() < 1e-12);
         let (a, b) = (one.log_ratio_interval.unwrap(), other.log_ratio_interval.unwrap());
@@ -304,8 +305,8 @@ proptest! {
             prop_assert!(evidence.p_adjusted.unwrap() >= evidence.p_value && evidence.p_adjusted.unwrap() <= 1.0);
             let loss = finding.metric.fraction(finding.metric.toward_worse(evidence.log_ratio));
             match finding.verdict {
-                Verdict::Pass => prop_assert!(loss < PASSES_BELOW),
-                Verdict::Regression => prop_assert!(loss >= finding.metric.smallest_effect() - 1e-12),
+                MetricVerdict::Pass => prop_assert!(loss < PASSES_BELOW),
+                MetricVerdict::Regression => prop_assert!(loss >= finding.metric.smallest_effect() - 1e-12),
                 _ => {}
             }
         }

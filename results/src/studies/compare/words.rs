@@ -7,8 +7,8 @@ use crawlmark_harness::units::grouped;
 
 use super::saved::had_no_good;
 use super::{
-    Arm, Comparison, Contest, Difference, Disturbance, Evidence, FILE, Finding, Metric, Overall, RoundReport,
-    Undecided, Verdict,
+    Arm, Comparison, Contest, Difference, Disturbance, Evidence, FILE, Finding, Metric, MetricVerdict, Overall,
+    RoundReport, Undecided,
 };
 use crate::export::contest_junit;
 use crate::show::doc::{Column, Doc, Table};
@@ -20,8 +20,8 @@ use crate::studies::StudyResult;
 #[must_use]
 pub const fn metric_words(metric: Metric) -> &'static str {
     match metric {
-        Metric::TargetCpuPerAttempt => "CPU of the target per attempt",
-        Metric::CpuPerAttempt => "CPU of the client per attempt",
+        Metric::TargetCpuPerAttempt => "target CPU per request",
+        Metric::CpuPerAttempt => "client CPU per request",
         Metric::Throughput => "good items per second",
         Metric::OkShare => "share of ok items",
         Metric::ServiceP50 => "service time, median",
@@ -68,7 +68,7 @@ pub fn contest_headline(contest: &Contest) -> String {
         .comparison
         .findings
         .iter()
-        .filter(|finding| finding.verdict == Verdict::Regression)
+        .filter(|finding| finding.verdict == MetricVerdict::Regression)
         .filter_map(|finding| Some(format!("{} {}", metric_words(finding.metric), change(&finding.evidence?))))
         .collect();
     let what = match contest.verdict {
@@ -80,7 +80,7 @@ pub fn contest_headline(contest: &Contest) -> String {
     format!("{} after {}: {what}.", capital(contest.verdict.name()), pairs(contest))
 }
 
-/// Sentence on an arm without a good answer: `The candidate had no good answer: 1,654 failed (status 500)`.
+/// Sentence on an arm without a good response: `The candidate had no good response: 1,654 failed (status 500)`.
 fn no_good(contest: &Contest, arm: Arm) -> Option<String> {
     if !had_no_good(&contest.rounds, arm) {
         return None;
@@ -102,7 +102,7 @@ fn no_good(contest: &Contest, arm: Arm) -> Option<String> {
     ];
     let came: Vec<String> = came.into_iter().flatten().collect();
     let came = if came.is_empty() { "no item ended".to_owned() } else { came.join(", ") };
-    Some(format!("The {arm} had no good answer: {came}"))
+    Some(format!("The {arm} had no good response: {came}"))
 }
 
 /// Number of pairs, and the look that decided.
@@ -121,7 +121,7 @@ fn pairs(contest: &Contest) -> String {
 /// Reason why the metrics cannot be compared: that of the first.
 fn no_ratio(contest: &Contest) -> String {
     let why = contest.comparison.findings.iter().find_map(|finding| match finding.verdict {
-        Verdict::Incomparable { because } => Some(format!("{}: {because}", metric_words(finding.metric))),
+        MetricVerdict::Incomparable { because } => Some(format!("{}: {because}", metric_words(finding.metric))),
         _ => None,
     });
     why.unwrap_or_else(|| "no metric was read in both sides of each pair".to_owned())
@@ -130,7 +130,7 @@ fn no_ratio(contest: &Contest) -> String {
 /// Reason why nothing was decided.
 fn undecided(contest: &Contest) -> String {
     let why = contest.comparison.findings.iter().find_map(|finding| match finding.verdict {
-        Verdict::Inconclusive { because, .. } => Some(because),
+        MetricVerdict::Inconclusive { because, .. } => Some(because),
         _ => None,
     });
     match why {
@@ -162,12 +162,12 @@ pub fn pair_line(pair: &[RoundReport]) -> String {
 /// The estimate of a comparison that goes on, with the pairs that it rests on; nothing before the first.
 #[must_use]
 pub fn contest_standing(comparison: &Comparison) -> String {
-    let told = comparison.findings.iter().filter(|finding| finding.verdict != Verdict::Informational);
+    let told = comparison.findings.iter().filter(|finding| finding.verdict != MetricVerdict::Informational);
     let mut pairs = 0;
     let told = told.filter_map(|finding| {
         let verdict = match finding.verdict {
-            Verdict::Regression => " REGRESSION",
-            Verdict::Pass => " pass",
+            MetricVerdict::Regression => " REGRESSION",
+            MetricVerdict::Pass => " pass",
             _ => "",
         };
         let evidence = finding.evidence?;
@@ -259,7 +259,7 @@ fn metrics(contest: &Contest) -> Table {
 
 /// All but what is only to be shown and was not read throughout.
 fn worth_a_row(contest: &Contest) -> impl Iterator<Item = &Finding> {
-    let is_worth = |finding: &&Finding| finding.evidence.is_some() || finding.verdict != Verdict::Informational;
+    let is_worth = |finding: &&Finding| finding.evidence.is_some() || finding.verdict != MetricVerdict::Informational;
     contest.comparison.findings.iter().filter(is_worth)
 }
 
@@ -284,7 +284,7 @@ pub(crate) fn row(contest: &Contest, finding: &Finding) -> String {
 /// Change of the medians where every pair was disturbed, so that nothing was estimated, and of a candidate that lost all; none
 /// elsewhere.
 fn only_shown(contest: &Contest, finding: &Finding) -> Option<String> {
-    if finding.verdict == Verdict::Regression && finding.evidence.is_none() {
+    if finding.verdict == MetricVerdict::Regression && finding.evidence.is_none() {
         return Some("-100 %".to_owned());
     }
     let of = |arm| median(&mut contest.values(arm, finding.metric)).filter(|value| *value > 0.0);
@@ -295,11 +295,11 @@ fn only_shown(contest: &Contest, finding: &Finding) -> Option<String> {
 /// The verdict on a metric, and the reason if there is none.
 fn said(finding: &Finding) -> (&'static str, String) {
     match finding.verdict {
-        Verdict::Regression => ("REGRESSION", String::new()),
-        Verdict::Pass => ("pass", String::new()),
-        Verdict::Inconclusive { minimum_detectable_effect, because } => {
+        MetricVerdict::Regression => ("REGRESSION", String::new()),
+        MetricVerdict::Pass => ("pass", String::new()),
+        MetricVerdict::Inconclusive { minimum_detectable_effect, because } => {
             let found = minimum_detectable_effect.map_or_else(String::new, |effect| {
-                format!("; a loss of {:.1} % would have been found", effect * 100.0)
+                format!("; a loss of {:.1} % or more would have been detected", effect * 100.0)
             });
             // The headline says how many are missing.
             match because {
@@ -308,8 +308,8 @@ fn said(finding: &Finding) -> (&'static str, String) {
                 Undecided::TooDisturbed { .. } | Undecided::Noise => ("inconclusive", format!("{because}{found}")),
             }
         }
-        Verdict::Incomparable { because } => ("incomparable", because.to_string()),
-        Verdict::Informational => ("shown only", String::new()),
+        MetricVerdict::Incomparable { because } => ("incomparable", because.to_string()),
+        MetricVerdict::Informational => ("shown only", String::new()),
     }
 }
 
@@ -380,13 +380,13 @@ fn by_kind(names: &[&str]) -> String {
 fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
     let mut notes = Vec::new();
     if contest.rounds.len() == 2 {
-        let warning = "one run of each: what differs may as well be the machine's doing, and no verdict can be drawn from it; \
-                       `crawlmark ab` runs as many as it takes";
+        let warning = "one run of each: the machine may have caused the differences, so there is no verdict. `crawlmark ab` makes as many runs as \
+                       needed";
         notes.push(("warning", warning.to_owned()));
     }
     if contest.is_all_disturbed() {
-        let warning = "the machine was disturbed in every pair, so these figures decide nothing. Run both again while nothing else \
-                       runs on it; `crawlmark ab` runs disturbed pairs again by itself";
+        let warning = "the machine was disturbed in every pair, so these figures decide nothing. Run both again on an idle machine; \
+                       `crawlmark ab` repeats disturbed pairs by itself";
         notes.push(("disturbed", warning.to_owned()));
     }
     let failures = contest.failures;
@@ -400,13 +400,13 @@ fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
         for finding in &equal.findings {
             if let Some(evidence) = finding.evidence {
                 let noise = evidence.log_ratio_sd.map_or(0.0, |sd| sd / std::f64::consts::SQRT_2 * 100.0);
-                let told = if finding.verdict == Verdict::Regression {
-                    ": this machine tells the base from itself"
+                let told = if finding.verdict == MetricVerdict::Regression {
+                    ": equal sides differ on this machine"
                 } else {
                     ""
                 };
                 let row = format!(
-                    "{} {} by equal arms, {noise:.1} % of noise per round{told}",
+                    "{} {} between equal sides, {noise:.1} % of noise per round{told}",
                     finding.metric.name(),
                     change(&evidence)
                 );

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::reading::Reading;
+use super::reading::RungReadings;
 use crawlmark_harness::units::{grouped, micros, percent};
 
 /// Part of the attempts, or of the items, from which refusals or failures are what was measured.
@@ -32,7 +32,7 @@ const OPENING: f64 = 0.5;
 
 /// Limit of a rung.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limit {
+pub struct RungLimit {
     /// The kind.
     pub by: LimitedBy,
     /// The figures that say so.
@@ -75,10 +75,10 @@ impl LimitedBy {
     }
 }
 
-impl Limit {
+impl RungLimit {
     /// Find the limit of the rung that read this.
     #[must_use]
-    pub fn of(reading: &Reading) -> Self {
+    pub fn of(reading: &RungReadings) -> Self {
         let found = refusals(reading).or_else(|| budget(reading)).or_else(|| cpu(reading)).or_else(|| waiting(reading));
         let (by, why) = found.unwrap_or_else(|| (LimitedBy::Unclear, unclear(reading)));
         Self { by, why }
@@ -87,22 +87,22 @@ impl Limit {
 
 type Found = Option<(LimitedBy, String)>;
 
-fn refusals(reading: &Reading) -> Found {
+fn refusals(reading: &RungReadings) -> Found {
     let throttled = reading.throttled as f64 / reading.attempts.max(1) as f64;
     let failed = reading.failed as f64 / (reading.ok + reading.failed).max(1) as f64;
     if throttled >= REFUSED {
-        return Some((LimitedBy::Refusals, format!("{} of the attempts were throttled", percent(throttled))));
+        return Some((LimitedBy::Refusals, format!("{} of requests were throttled", percent(throttled))));
     }
     (failed >= REFUSED).then(|| (LimitedBy::Failures, format!("{} of the items failed", percent(failed))))
 }
 
-fn budget(reading: &Reading) -> Found {
+fn budget(reading: &RungReadings) -> Found {
     let (asked, used) = reading.budget.as_ref().zip(reading.budget_used)?;
     (reading.binding.rate >= BY_BUDGET)
-        .then(|| (LimitedBy::Budget, format!("{asked} and no more, of which {} was used", percent(used))))
+        .then(|| (LimitedBy::Budget, format!("{} of the budget of {asked} was used", percent(used))))
 }
 
-fn cpu(reading: &Reading) -> Found {
+fn cpu(reading: &RungReadings) -> Found {
     let cpu = &reading.cpu;
     let client = cpu.client_cores?;
     let of_all = cpu.used_cores().map(|used| format!("{used:.2} of {} cores", cpu.cores));
@@ -113,7 +113,7 @@ fn cpu(reading: &Reading) -> Found {
     let kept_from = cpu.run_delay_share.filter(|share| *share >= KEPT_FROM_CPU);
     if let Some(share) = kept_from {
         let used = of_all.map_or_else(String::new, |of_all| format!("{of_all}{target}; "));
-        return Some((LimitedBy::Cpu, format!("{used}shards were ready to run without one for {}", percent(share))));
+        return Some((LimitedBy::Cpu, format!("{used}shards waited for a CPU for {} of the time", percent(share))));
     }
     let each = client / f64::from(reading.shards.max(1));
     (each >= CPU).then(|| {
@@ -127,13 +127,13 @@ fn cpu(reading: &Reading) -> Found {
 }
 
 /// Return the time for which a request occupies its connection: opening it, as often as that happens, and the answer.
-fn occupied_us(reading: &Reading) -> Option<f64> {
+fn occupied_us(reading: &RungReadings) -> Option<f64> {
     let opening = reading.connect_mean_us.unwrap_or(0.0) * reading.opened_per_attempt();
     Some(reading.service_mean_us? + opening)
 }
 
 /// The part of the connections' time that was spent on answers, by Little's law.
-fn waited(reading: &Reading) -> Option<f64> {
+fn waited(reading: &RungReadings) -> Option<f64> {
     Some(reading.attempts_per_s * occupied_us(reading)? / 1e6 / f64::from(reading.connections.max(1)))
 }
 
@@ -142,7 +142,7 @@ fn waited(reading: &Reading) -> Option<f64> {
     clippy::cast_sign_loss,
     reason = "as many as there are connections, 1e6 times"
 )]
-fn waiting(reading: &Reading) -> Found {
+fn waiting(reading: &RungReadings) -> Found {
     let us = occupied_us(reading)?;
     waited(reading).filter(|part| *part >= WAITED)?;
     let in_flight = format!("{} in flight", grouped(u64::from(reading.connections)));
@@ -158,15 +158,15 @@ fn waiting(reading: &Reading) -> Found {
     Some((LimitedBy::Waiting, law))
 }
 
-fn unclear(reading: &Reading) -> String {
+fn unclear(reading: &RungReadings) -> String {
     let mut told = Vec::new();
     if let Some(part) = waited(reading) {
-        told.push(format!("connections waited for answers for {} of the time", percent(part.min(1.0))));
+        told.push(format!("connections waited for responses for {} of the time", percent(part.min(1.0))));
     }
     if let Some(used) = reading.cpu.used_cores() {
         told.push(format!("{used:.2} of {} cores were in use", reading.cpu.cores));
     }
-    if told.is_empty() { "nothing was measured that could say".to_owned() } else { told.join(", ") }
+    if told.is_empty() { "not enough was measured".to_owned() } else { told.join(", ") }
 }
 
 #[cfg(test)]
@@ -176,8 +176,8 @@ mod tests {
     use crate::studies::ladder::CpuUse;
 
     /// Twenty in flight on kept connections, 60 ms each, on two idle cores.
-    fn pooled() -> Reading {
-        Reading {
+    fn pooled() -> RungReadings {
+        RungReadings {
             ok_per_s: 330.0,
             attempts_per_s: 330.0,
             shards: 1,
@@ -208,8 +208,8 @@ mod tests {
     }
 
     /// Return a reading with a new connection for each request.
-    fn unpooled() -> Reading {
-        Reading {
+    fn unpooled() -> RungReadings {
+        RungReadings {
             ok_per_s: 124.0,
             attempts_per_s: 124.0,
             attempts: 496,
@@ -220,8 +220,8 @@ mod tests {
         }
     }
 
-    fn by(reading: &Reading) -> (LimitedBy, String) {
-        let Limit { by, why } = Limit::of(reading);
+    fn by(reading: &RungReadings) -> (LimitedBy, String) {
+        let RungLimit { by, why } = RungLimit::of(reading);
         (by, why)
     }
 
@@ -237,54 +237,59 @@ mod tests {
         let said = "20 in flight, 160 ms each, 100 ms of which open a connection, make 125/s";
         assert_eq!((found, &*why), (LimitedBy::Handshakes, said));
         // A target whose handshake costs nothing: as many connections, and it is the answers that take the time.
-        let cheap = Reading { handshake_us: 0.0, ..unpooled() };
+        let cheap = RungReadings { handshake_us: 0.0, ..unpooled() };
         assert_eq!(by(&cheap).0, LimitedBy::Waiting);
         // As dear a handshake on connections that are kept.
-        let kept = Reading { connections_opened: 20, ..unpooled() };
+        let kept = RungReadings { connections_opened: 20, ..unpooled() };
         assert_eq!(by(&kept).0, LimitedBy::Waiting);
     }
 
     #[test]
     fn cpu_comes_before_the_waiting_that_it_makes() {
         let of = |client, target| CpuUse { client_cores: Some(client), target_cores: Some(target), ..pooled().cpu };
-        let busy = Reading { cpu: of(0.9, 1.0), ..pooled() };
+        let busy = RungReadings { cpu: of(0.9, 1.0), ..pooled() };
         assert_eq!(by(&busy), (LimitedBy::Cpu, "1.90 of 2 cores, 1.00 of them the target's".to_owned()));
         // A single process can use a single core, however many there are.
-        let alone = Reading { cpu: CpuUse { cores: 10, ..of(0.97, 0.5) }, ..pooled() };
+        let alone = RungReadings { cpu: CpuUse { cores: 10, ..of(0.97, 0.5) }, ..pooled() };
         assert_eq!(by(&alone).0, LimitedBy::Cpu);
         assert!(by(&alone).1.contains("0.97 of a core in its one process"), "{:?}", by(&alone));
-        assert_eq!(by(&Reading { shards: 10, ..alone.clone() }).0, LimitedBy::Waiting, "a tenth of a core in each");
+        assert_eq!(
+            by(&RungReadings { shards: 10, ..alone.clone() }).0,
+            LimitedBy::Waiting,
+            "a tenth of a core in each"
+        );
         // Half of the machine is somebody else's.
         let kept_from = CpuUse { run_delay_share: Some(0.4), ..of(0.5, 0.5) };
-        let (found, why) = by(&Reading { cpu: kept_from, ..pooled() });
-        assert!(found == LimitedBy::Cpu && why.ends_with("shards were ready to run without one for 40.0 %"), "{why}");
+        let (found, why) = by(&RungReadings { cpu: kept_from, ..pooled() });
+        assert!(found == LimitedBy::Cpu && why.ends_with("shards waited for a CPU for 40.0 % of the time"), "{why}");
     }
 
     #[test]
     fn refusals_failures_and_a_budget_come_first() {
         let cpu = CpuUse { client_cores: Some(1.0), target_cores: Some(1.0), ..pooled().cpu };
-        let refused = Reading { throttled: 132, failed: 100, cpu, ..pooled() };
-        assert_eq!(by(&refused), (LimitedBy::Refusals, "10.0 % of the attempts were throttled".to_owned()));
-        let failed = Reading { throttled: 0, ok: 1_188, failed: 132, ..refused };
+        let refused = RungReadings { throttled: 132, failed: 100, cpu, ..pooled() };
+        assert_eq!(by(&refused), (LimitedBy::Refusals, "10.0 % of requests were throttled".to_owned()));
+        let failed = RungReadings { throttled: 0, ok: 1_188, failed: 132, ..refused };
         assert_eq!(by(&failed), (LimitedBy::Failures, "10.0 % of the items failed".to_owned()));
         let binding = BindingReport { rate: 0.7, concurrency: 0.3, ..BindingReport::default() };
-        let asked = Reading { binding, budget: Some("300/s".to_owned()), budget_used: Some(0.999), cpu, ..pooled() };
-        assert_eq!(by(&asked), (LimitedBy::Budget, "300/s and no more, of which 99.9 % was used".to_owned()));
+        let asked =
+            RungReadings { binding, budget: Some("300/s".to_owned()), budget_used: Some(0.999), cpu, ..pooled() };
+        assert_eq!(by(&asked), (LimitedBy::Budget, "99.9 % of the budget of 300/s was used".to_owned()));
         // A budget that there is, and that hardly ever held anything back.
-        let generous = Reading { binding: pooled().binding, cpu: pooled().cpu, ..asked };
+        let generous = RungReadings { binding: pooled().binding, cpu: pooled().cpu, ..asked };
         assert_eq!(by(&generous).0, LimitedBy::Waiting);
         // A few refusals in a thousand are no limit.
-        assert_eq!(by(&Reading { throttled: 5, ..pooled() }).0, LimitedBy::Waiting);
+        assert_eq!(by(&RungReadings { throttled: 5, ..pooled() }).0, LimitedBy::Waiting);
     }
 
     #[test]
     fn what_the_figures_do_not_say_is_not_said() {
-        let slow = Reading { attempts_per_s: 100.0, ..pooled() };
+        let slow = RungReadings { attempts_per_s: 100.0, ..pooled() };
         let (found, why) = by(&slow);
         assert_eq!(found, LimitedBy::Unclear);
-        assert_eq!(why, "connections waited for answers for 30.0 % of the time, 0.04 of 2 cores were in use");
+        assert_eq!(why, "connections waited for responses for 30.0 % of the time, 0.04 of 2 cores were in use");
         let cpu = CpuUse { client_cores: None, target_cores: None, run_delay_share: None, ..pooled().cpu };
-        let blind = Reading { service_mean_us: None, cpu, ..pooled() };
-        assert_eq!(by(&blind), (LimitedBy::Unclear, "nothing was measured that could say".to_owned()));
+        let blind = RungReadings { service_mean_us: None, cpu, ..pooled() };
+        assert_eq!(by(&blind), (LimitedBy::Unclear, "not enough was measured".to_owned()));
     }
 }

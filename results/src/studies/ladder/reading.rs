@@ -13,7 +13,7 @@ const HANDSHAKE: &str = "target_handshake";
 
 /// Readings of a run. Rates and times are of after its warm-up, counts are of all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reading {
+pub struct RungReadings {
     /// Good items per second: a refusal is no climb.
     pub ok_per_s: f64,
     /// Attempts per second.
@@ -71,7 +71,7 @@ pub struct CpuUse {
     pub run_delay_share: Option<f64>,
 }
 
-impl Reading {
+impl RungReadings {
     /// Read the figures of `report`; `all` is the CPU of all processes of the round, where it is known.
     #[must_use]
     pub fn of(report: &Report, all: Option<Duration>) -> Self {

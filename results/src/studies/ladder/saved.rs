@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::limit::Limit;
+use super::limit::RungLimit;
 use super::notes::notes;
-use super::reading::Reading;
+use super::reading::RungReadings;
 use super::rung::{Published, Rung};
 use crate::run::report::{Environment, Verdict};
 
@@ -64,9 +64,9 @@ pub struct RungReport {
     pub times_before: Option<f64>,
     /// Readings of the run.
     #[serde(flatten)]
-    pub reading: Reading,
+    pub reading: RungReadings,
     /// Limit of the rung.
-    pub limit: Limit,
+    pub limit: RungLimit,
 }
 
 /// A short run of the search.
@@ -94,12 +94,12 @@ pub struct Climbed {
     /// Verdict on the run itself.
     pub validity: Verdict,
     /// Readings of the run.
-    pub reading: Reading,
+    pub reading: RungReadings,
 }
 
 /// Parts of a climb other than its rungs.
 #[derive(Debug, Clone)]
-pub struct Circumstances {
+pub struct ClimbContext {
     /// Name that the user gives it.
     pub name: String,
     /// The machine.
@@ -113,8 +113,8 @@ pub struct Circumstances {
 impl Ladder {
     /// Build a ladder from these rungs, given in the order in which they were climbed.
     #[must_use]
-    pub fn new(climbed: Vec<Climbed>, circumstances: Circumstances) -> Self {
-        let Circumstances { name, environment, interrupted, search } = circumstances;
+    pub fn new(climbed: Vec<Climbed>, circumstances: ClimbContext) -> Self {
+        let ClimbContext { name, environment, interrupted, search } = circumstances;
         let started_at = climbed.first().map_or_else(String::new, |first| first.started_at.clone());
         let finished_at = climbed.last().map_or_else(String::new, |last| last.finished_at.clone());
         let mut before: Option<f64> = None;
@@ -162,7 +162,7 @@ impl RungReport {
             finished_at,
             validity,
             times_before,
-            limit: Limit::of(&reading),
+            limit: RungLimit::of(&reading),
             reading,
         }
     }

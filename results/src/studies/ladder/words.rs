@@ -1,6 +1,6 @@
 //! The ladder in words: as a document, and in a line for each rung while it goes on.
 
-use super::{FILE, Ladder, LimitedBy, Published, Reading, RungReport};
+use super::{FILE, Ladder, LimitedBy, Published, RungReadings, RungReport};
 use crate::run::report::Verdict;
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::plot::{self, Plot};
@@ -26,7 +26,7 @@ pub fn ladder_headline(ladder: &Ladder) -> String {
     let there = |rung: &RungReport| published(rung.published);
     let here = |rung: &RungReport| format!("{}/s", decimal(rung.reading.ok_per_s));
     if first.rung == top.rung {
-        return format!("Rung {}: {} here, {} as published.", first.rung, here(first), there(first));
+        return format!("Rung {}: measured {}, published {}.", first.rung, here(first), there(first));
     }
     let times = |low: f64, high: f64| if low > 0.0 { format!(" ({}x)", rounded(high / low)) } else { String::new() };
     let highest = ladder.rungs.iter().map(|rung| rung.published.high_per_s).fold(0.0, f64::max);
@@ -43,9 +43,9 @@ pub fn ladder_headline(ladder: &Ladder) -> String {
 
 /// Describe the result of a rung in a line.
 #[must_use]
-pub fn ladder_standing(reading: &Reading, limited_by: LimitedBy, there: Published) -> String {
+pub fn ladder_standing(reading: &RungReadings, limited_by: LimitedBy, there: Published) -> String {
     let times = decimal(reading.ok_per_s / there.middle_per_s());
-    format!("{}/s, {times} times what was published; limited by {}", decimal(reading.ok_per_s), limited_by.name())
+    format!("{}/s, {times}x the published rate; limited by {}", decimal(reading.ok_per_s), limited_by.name())
 }
 
 impl StudyResult for Ladder {
@@ -73,7 +73,7 @@ impl StudyResult for Ladder {
             .plot("plots/climb.svg", "Published and measured rates")
             .commands("Flags of crawlmark run for each rung:", self.rungs.iter().map(command).collect())
             .text(format!(
-                "{machine}, {} cores, client and target together, and so are the cores that a rung used. crawlmark {}, {}.",
+                "Machine: {machine}, {} cores, shared by client and target; \"CPU, cores\" counts both. crawlmark {}, {}.",
                 self.environment.cores, self.crawlmark_version, self.started_at
             ))
     }
@@ -102,7 +102,7 @@ fn table(rungs: &[RungReport]) -> Table {
 
 /// The figures of a rung, in the order of the columns.
 fn figures(rung: &RungReport) -> [String; 7] {
-    let Reading { ok_per_s, connections_opened, cpu, service_p50_us, .. } = &rung.reading;
+    let RungReadings { ok_per_s, connections_opened, cpu, service_p50_us, .. } = &rung.reading;
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         published(rung.published),

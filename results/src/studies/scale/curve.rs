@@ -33,7 +33,7 @@ impl Axis {
 /// Quantity that all sizes of a curve have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Held {
+pub enum FixedQuantity {
     /// Connections for each shard: the load grows with the shards.
     ConnectionsPerShard(u32),
     /// Connections over all shards: the same load on more shards.
@@ -42,7 +42,7 @@ pub enum Held {
     Shards(u32),
 }
 
-impl Held {
+impl FixedQuantity {
     /// Return the quantity in which the sizes differ.
     #[must_use]
     pub const fn axis(self) -> Axis {
@@ -71,7 +71,7 @@ impl Held {
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for FixedQuantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |n: &u32| if *n == 1 { "" } else { "s" };
         match self {
@@ -86,7 +86,7 @@ impl fmt::Display for Held {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Quantity that all of its sizes have in common.
-    pub held: Held,
+    pub held: FixedQuantity,
     /// Its sizes, the smallest first.
     pub points: Vec<Point>,
     /// The law that it follows.
@@ -98,7 +98,7 @@ pub struct Curve {
 impl Curve {
     /// Build the curve from the rounds of its sizes.
     #[must_use]
-    pub fn new(held: Held, rounds: &[Round], room: Room) -> Self {
+    pub fn new(held: FixedQuantity, rounds: &[Round], room: Room) -> Self {
         let own: Vec<&Round> = rounds.iter().filter(|round| held.has(round.size)).collect();
         let sizes: BTreeSet<Size> = own.iter().map(|round| round.size).collect();
         let at = |size: Size| own.iter().copied().filter(|round| round.size == size).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
-//! Order in which the sizes of a replicate run.
+//! Order in which the sizes of a repeat run.
 
-/// For each of `repeats` replicates an order of `sizes` sizes, by their places: a random permutation of its own. The same seed gives the
+/// For each of `repeats` repeats an order of `sizes` sizes, by their places: a random permutation of its own. The same seed gives the
 /// same orders.
 #[must_use]
 pub fn order(seed: u64, sizes: usize, repeats: usize) -> Vec<Vec<usize>> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::curve::Held;
+use super::curve::FixedQuantity;
 use super::estimate::Estimate;
 use super::round::{Attempts, Round, Size};
 use super::{NEAR_CEILING, Room};
@@ -63,7 +63,7 @@ pub struct Point {
 
 impl Point {
     /// Summarize `rounds` at `size`, `base` being those of the smallest size.
-    pub(super) fn new(size: Size, held: Held, (rounds, base): (&[&Round], &[&Round]), room: Room) -> Self {
+    pub(super) fn new(size: Size, held: FixedQuantity, (rounds, base): (&[&Round], &[&Round]), room: Room) -> Self {
         let used: Vec<&Round> = rounds.iter().copied().filter(|round| round.counts()).collect();
         let smallest = base.first().map_or(size, |round| round.size);
         let (n, least) = (held.n(size), held.n(smallest));
@@ -128,7 +128,7 @@ impl Point {
     }
 }
 
-/// Each round that counts beside the one of the smallest size in its replicate, where that counts, too.
+/// Each round that counts beside the one of the smallest size in its repeat, where that counts, too.
 fn pairs<'a>(used: &[&'a Round], base: &[&'a Round]) -> Vec<(&'a Round, &'a Round)> {
     let beside = |own: &&'a Round| {
         let base = base.iter().find(|base| base.replicate == own.replicate && base.counts() && base.items_per_s > 0.0);

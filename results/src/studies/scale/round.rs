@@ -58,7 +58,7 @@ impl Attempts {
 /// A round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// The replicate that it belongs to, counted from 1.
+    /// The repeat that it belongs to, counted from 1.
     pub replicate: usize,
     /// Size of the round.
     #[serde(flatten)]

@@ -34,14 +34,14 @@ fn round(replicate: usize, shards: u32, items_per_s: f64) -> Round {
     }
 }
 
-/// Replicates of these sizes that do what `x` says of replicate and size.
+/// Replicates of these sizes that do what `x` says of repeat and size.
 fn rounds(repeats: usize, sizes: &[u32], x: impl Fn(usize, f64) -> f64) -> Vec<Round> {
     let replicate = |number| sizes.iter().map(move |n| (number, *n));
     (1..=repeats).flat_map(replicate).map(|(number, n)| round(number, n, x(number, f64::from(n)))).collect()
 }
 
 fn curve(rounds: &[Round]) -> Curve {
-    Curve::new(Held::ConnectionsPerShard(8), rounds, ROOM)
+    Curve::new(FixedQuantity::ConnectionsPerShard(8), rounds, ROOM)
 }
 
 fn usl(lambda: f64, sigma: f64, kappa: f64) -> impl Fn(usize, f64) -> f64 {
@@ -66,7 +66,7 @@ fn close(a: f64, b: f64) -> bool {
 
 #[test]
 fn ratios_are_those_of_a_replicate() {
-    // The second replicate ran on a machine twice as fast: no ratio may see that.
+    // The second repeat ran on a machine twice as fast: no ratio may see that.
     let rounds = rounds(2, &[1, 2], |replicate, n| 100.0 * n * if replicate == 2 { 2.0 } else { 1.0 });
     let curve = curve(&rounds);
     let [one, two] = &*curve.points else { panic!("{curve:?}") };
@@ -92,7 +92,7 @@ fn what_does_not_count_is_left_out_with_its_partner() {
     for round in &mut none {
         round.left_out = vec!["stolen".to_owned()];
     }
-    let curve = Curve::new(Held::ConnectionsPerShard(8), &none, ROOM);
+    let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), &none, ROOM);
     assert!(curve.told().is_none() && curve.points.iter().all(|point| !point.counts()));
 }
 
@@ -100,7 +100,7 @@ fn what_does_not_count_is_left_out_with_its_partner() {
 fn shards_and_target_on_too_few_cpus_count_only_where_cpu_was_not_scarce() {
     let room = Room { cores: 4, target_processes: 2, ceiling_per_s: None };
     let of = |rounds: &[Round]| {
-        let curve = Curve::new(Held::ConnectionsPerShard(8), rounds, room);
+        let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), rounds, room);
         curve.points.iter().map(|point| (point.colocated, point.counts())).collect::<Vec<_>>()
     };
     let mut rounds = rounds(5, &[1, 2, 4], |_, n| 100.0 * n);
@@ -116,7 +116,7 @@ fn shards_and_target_on_too_few_cpus_count_only_where_cpu_was_not_scarce() {
         assert_eq!(of(&rounds), [(false, true), (false, true), (true, false)], "{waited:?}");
     }
     let elsewhere = Room { cores: 2, target_processes: 0, ceiling_per_s: None };
-    let curve = Curve::new(Held::ConnectionsPerShard(8), &rounds, elsewhere);
+    let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), &rounds, elsewhere);
     assert!(curve.points.iter().all(|point| !point.colocated && point.counts()), "the target has other CPUs");
 }
 
@@ -125,7 +125,7 @@ fn a_size_near_the_ceiling_is_limited_by_this_side() {
     let rounds = rounds(5, &[1, 2], |_, n| 100.0 * n);
     let limited = |ceiling, rounds: &[Round]| {
         let room = Room { ceiling_per_s: ceiling, ..ROOM };
-        let curve = Curve::new(Held::ConnectionsPerShard(8), rounds, room);
+        let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), rounds, room);
         curve.points.iter().map(|point| point.limited_by_this_side).collect::<Vec<_>>()
     };
     assert_eq!(limited(None, &rounds), [false, false]);
@@ -144,7 +144,7 @@ fn the_answer_is_the_largest_size_that_counts() {
         round.machine_cpu_share = Some(0.9);
     }
     let told = |room| {
-        let curve = Curve::new(Held::ConnectionsPerShard(8), &rounds, room);
+        let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), &rounds, room);
         let point = curve.told().unwrap();
         (point.size.shards, curve.is_answer(point))
     };
@@ -165,8 +165,8 @@ fn the_same_load_on_more_shards_and_more_load_on_the_same_are_curves_of_their_ow
     }
     rounds.extend(more);
     let curve = |held| Curve::new(held, &rounds, ROOM);
-    assert!(close(curve(Held::Connections(16)).points[1].speedup.unwrap().median, 2.0));
-    let of_connections = curve(Held::Shards(2));
+    assert!(close(curve(FixedQuantity::Connections(16)).points[1].speedup.unwrap().median, 2.0));
+    let of_connections = curve(FixedQuantity::Shards(2));
     assert_eq!(of_connections.points.len(), 2);
     let more = &of_connections.points[1];
     assert_eq!((more.factor, more.speedup.unwrap().median, more.efficiency.unwrap().median), (2.0, 1.5, 0.75));
@@ -192,7 +192,7 @@ fn too_few_or_too_small_sizes_have_no_fit() {
     for round in &mut busy {
         round.machine_cpu_share = Some(1.0);
     }
-    let curve = Curve::new(Held::ConnectionsPerShard(8), &busy, room);
+    let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), &busy, room);
     assert_eq!(curve.no_fit, Some(NoFit::TooFew { counted: 3 }));
 }
 
@@ -253,7 +253,7 @@ proptest! {
     #[test]
     fn a_law_is_recovered((lambda, sigma, kappa) in law(), drift in 0.5..2.0_f64) {
         let law = usl(lambda, sigma, kappa);
-        // Each replicate on a machine that is faster than the one before.
+        // Each repeat on a machine that is faster than the one before.
         let fit = curve(&rounds(1, &SIZES, &law)).fit.unwrap();
         prop_assert!(close(fit.lambda, lambda) && close(fit.sigma, sigma) && close(fit.kappa, kappa), "{fit:?}");
         prop_assert!(fit.misfit < 1e-6);

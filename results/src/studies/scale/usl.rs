@@ -15,11 +15,11 @@
 //!
 //! # What is known of it
 //!
-//! Each replicate is fitted by itself, too, without the bounds. Whatever makes a whole replicate faster or slower cancels in `b/a` and `c/a`, so
+//! Each repeat is fitted by itself, too, without the bounds. Whatever makes a whole repeat faster or slower cancels in `b/a` and `c/a`, so
 //! these are independent readings of `sigma` and `kappa`, and have the interval of [`Estimate`], which may reach below 0. Of five
-//! replicates of a linear system all five have a `kappa` above 0 in 1 case of 32: so often a peak is claimed that is not there.
+//! repeats of a linear system all five have a `kappa` above 0 in 1 case of 32: so often a peak is claimed that is not there.
 //!
-//! Below four sizes, or where the largest is below 8, `kappa` cannot be told from noise (simulated: four sizes up to 4, ten replicates, noise of
+//! Below four sizes, or where the largest is below 8, `kappa` cannot be told from noise (simulated: four sizes up to 4, ten repeats, noise of
 //! 3 %: a peak anywhere from 10 to infinity of one at 22), and there is no fit.
 
 use crawlmark_harness::units::{percent, rounded_percent};
@@ -46,7 +46,7 @@ const HARDLY_MORE: f64 = 0.005;
 const POOR: f64 = 0.1;
 
 /// Ratio of the variance between sizes to that within them above which the distance is no noise. By chance a ratio of 20 comes once in a
-/// hundred thousand fits of five sizes and five replicates.
+/// hundred thousand fits of five sizes and five repeats.
 const BEYOND_NOISE: f64 = 20.0;
 
 /// A round that counts.
@@ -67,9 +67,9 @@ pub struct Fit {
     pub sigma: f64,
     /// The part that each has to agree on with each other.
     pub kappa: f64,
-    /// `sigma` by replicates, each without bounds.
+    /// `sigma` by repeats, each without bounds.
     pub sigma_by_replicate: Option<Estimate>,
-    /// `kappa` by replicates, each without bounds.
+    /// `kappa` by repeats, each without bounds.
     pub kappa_by_replicate: Option<Estimate>,
     /// Distance of the rounds from the law, as a part of its value: the root of the mean square.
     pub misfit: f64,
@@ -212,7 +212,7 @@ fn peak(law: Law, largest: f64) -> Option<Peak> {
     (n.is_finite() && n >= 1.0 && n <= BEYOND * largest).then(|| Peak { n, items_per_s: law.at(n) })
 }
 
-/// The rounds of each replicate that has one of every size.
+/// The rounds of each repeat that has one of every size.
 fn replicates(data: &[Datum], sizes: &[f64]) -> Vec<Vec<Datum>> {
     let mut numbers: Vec<usize> = data.iter().map(|datum| datum.replicate).collect();
     numbers.sort_unstable();

@@ -1,10 +1,10 @@
-//! Scaling in words: a sentence that answers, a table, and what has to be known of it.
+//! Scaling in words: a headline, a table, and notes.
 
 use std::collections::BTreeMap;
 
 use crawlmark_harness::units::{grouped, percent, rounded_percent};
 
-use super::{Attempts, Axis, Curve, Estimate, FILE, Fit, Held, LEVEL, Point, Round, Scaling, Size};
+use super::{Attempts, Axis, Curve, Estimate, FILE, Fit, FixedQuantity, LEVEL, Point, Round, Scaling, Size};
 use crate::run::report::{Verdict, more_connections};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::plot::{self, Plot};
@@ -17,11 +17,11 @@ const NOTABLE: f64 = 0.01;
 /// Speedup from which on more shards did help.
 const GREW: f64 = 1.1;
 
-/// Headline of a study whose requests were all answered with 404 or 410.
-const NOTHING_FOUND: &str = "No answer: every request was not found (404 or 410), so there is no throughput to compare. Choose \
-    --ids that exist, or accept these answers (--expect status:200,404).";
+/// Headline of a study in which every response was 404 or 410.
+const NOTHING_FOUND: &str = "No result: every request was not found (404 or 410), so there is no throughput to compare. Choose \
+    --ids that exist, or accept these responses (--expect status:200,404).";
 
-/// The answer, in a sentence for each curve.
+/// The headline: a sentence for each curve.
 #[must_use]
 pub fn scaling_headline(scaling: &Scaling) -> String {
     let all = scaling.rounds.iter().fold(Attempts::default(), |all, round| all.plus(round.attempts));
@@ -38,25 +38,24 @@ pub fn scaling_headline(scaling: &Scaling) -> String {
 /// Compare the largest size with the smallest in a sentence.
 fn answer(curve: &Curve) -> String {
     let (Some(base), Some(point)) = (curve.base(), curve.told()) else {
-        return "No answer: no size has a round that counts beside one of the smallest.".to_owned();
+        return "Nothing to compare: no size has a valid round together with the smallest size.".to_owned();
     };
     let (Some(speedup), Some(efficiency)) = (point.speedup, point.efficiency) else { return String::new() };
     let (axis, least) = (curve.held.axis().name(), curve.n(base));
     let limit = throttled(curve).or_else(|| too_few_connections(curve));
     let limit = limit.map_or_else(String::new, |limit| format!(" {limit}"));
-    let does = if least <= 1.0 { "does" } else { "do" };
     let sentence = format!(
-        "{} {axis} do {} times what {least} {does}{}: {} efficient{}",
+        "{} {axis} are {}x as fast as {least}{}: {}{}",
         curve.n(point),
-        times(speedup.median),
-        range(&speedup, times),
-        rounded_percent(efficiency.median),
-        cost(point).map_or_else(String::new, |ratio| format!("; CPU per attempt {} times", times(ratio)))
+        factor(speedup.median),
+        range(&speedup, factor),
+        efficient(&efficiency),
+        cost(point).map_or_else(String::new, |ratio| format!(", at {}x the CPU per request", times(ratio)))
     );
     if curve.is_answer(point) {
         return format!("{sentence}.{limit}");
     }
-    format!("{sentence}. But client and target took the CPUs from each other: that is no answer about scaling.{limit}")
+    format!("{sentence}. Client and target competed for the CPUs, so this does not show how the target scales.{limit}")
 }
 
 /// Warn that throttling set the pace at most sizes.
@@ -73,7 +72,7 @@ fn throttled(curve: &Curve) -> Option<String> {
         String::new()
     };
     Some(format!(
-        "The target throttled {} of the attempts at {}{paused}: this is the scaling of the target's limit, not of \
+        "The target throttled {} of the requests at {}{paused}: this is the scaling of the target's limit, not of \
          the client. Raise that limit, or use another target.",
         rounded_percent(all.throttled_share()),
         at(curve, &points)
@@ -82,7 +81,7 @@ fn throttled(curve: &Curve) -> Option<String> {
 
 /// Name the connections in all as the limit, where they were at every size and more shards did not help.
 fn too_few_connections(curve: &Curve) -> Option<String> {
-    let Held::Connections(connections) = curve.held else { return None };
+    let FixedQuantity::Connections(connections) = curve.held else { return None };
     let grew = curve.points.iter().filter_map(|point| point.speedup).any(|speedup| speedup.median > GREW);
     // A client without CPU has all connections in use as well; of few sizes that may be noise of the machine.
     let free = curve.points.iter().filter(|point| point.counts() && !point.limited_by_this_side).count();
@@ -107,14 +106,32 @@ fn at(curve: &Curve, points: &[&Point]) -> String {
     }
 }
 
+/// Format a speedup: `15.8`, `1.98`.
+fn factor(speedup: f64) -> String {
+    if speedup < 9.95 { times(speedup) } else { format!("{speedup:.1}") }
+}
+
 /// Format a ratio.
 fn times(ratio: f64) -> String {
     format!("{ratio:.2}")
 }
 
-/// ` (7.84 .. 8.01)`; nothing of a single value.
+/// ` (7.84 to 8.01)`; nothing of a single value.
 fn range(estimate: &Estimate, told: impl Fn(f64) -> String) -> String {
-    estimate.interval.map_or_else(String::new, |between| format!(" ({} .. {})", told(between.low), told(between.high)))
+    estimate.interval.map_or_else(String::new, |between| format!(" ({} to {})", told(between.low), told(between.high)))
+}
+
+/// `97 % efficient (96.0 to 99.0 %)`. More than 100 % is claimed only where chance is excluded.
+fn efficient(efficiency: &Estimate) -> String {
+    let share = rounded_percent(efficiency.median);
+    let range = match efficiency.interval {
+        Some(between) => format!(" ({:.1} to {:.1} %)", between.low * 100.0, between.high * 100.0),
+        None => " (a single round, so no interval)".to_owned(),
+    };
+    if efficiency.median > 1.0 && !efficiency.is_above(1.0) {
+        return format!("no loss of efficiency seen, {share}{range}");
+    }
+    format!("{share} efficient{range}")
 }
 
 /// Return the CPU cost of an attempt as a multiple of that at the smallest size.
@@ -133,7 +150,7 @@ impl StudyResult for Scaling {
         let doc = Doc::new(self.circumstances.name.clone()).text(scaling_headline(self));
         let doc = self.curves.iter().fold(doc, |doc, curve| doc.table(table(curve)));
         doc.facts(notes(self)).in_files().plot("plots/scaling.svg", "Throughput by size").text(format!(
-            "{} rounds, each in processes of its own; medians over the replicates. crawlmark {}, {}.",
+            "{} rounds, each in processes of its own; medians over the repeats. crawlmark {}, {}.",
             grouped(self.rounds.len() as u64),
             self.crawlmark_version,
             self.started_at
@@ -150,7 +167,7 @@ fn table(curve: &Curve) -> Table {
         Column::numbers("items/s"),
         Column::numbers(beside),
         Column::numbers("efficiency"),
-        Column::numbers("CPU per attempt").leaving(6),
+        Column::numbers("CPU per request").leaving(6),
         Column::numbers("balance").leaving(4),
         Column::numbers("p50").leaving(1),
         Column::numbers("p99").leaving(3),
@@ -237,11 +254,10 @@ fn rounds(scaling: &Scaling) -> String {
     // The smallest beside itself has no interval that is shown.
     let points = scaling.curves.iter().flat_map(|curve| &curve.points).filter(|point| point.factor > 1.0);
     let level = points.filter_map(|point| point.speedup?.level).reduce(f64::min);
-    let level = level.map_or_else(String::new, |level| {
-        format!("; each interval contains the true median with a probability of at least {}", percent(level))
-    });
+    let level =
+        level.map_or_else(String::new, |level| format!("; confidence of intervals at least {}", percent(level)));
     format!(
-        "{} of {} s, {} in an order drawn anew for each replicate (seed {}); ratios within a replicate{level}",
+        "{} of {} s, {} in random order (seed {}); ratios within a repeat, one round of each size{level}",
         grouped(scaling.rounds.len() as u64),
         decimal_or_whole(circumstances.round_s),
         of_each_size(scaling),
@@ -312,8 +328,8 @@ fn ceiling(scaling: &Scaling) -> Option<String> {
         return Some(format!("no ceiling: its round, with {size}, was {why}"));
     };
     let share = rounded_percent(most / per_s);
-    let beside = (most > 0.0).then(|| format!(": the most that was seen is {share} of what this side can do"));
-    Some(format!("{could} items/s with {size}, of a target that answers at once{}", beside.unwrap_or_default()))
+    let beside = (most > 0.0).then(|| format!(": the fastest size reached {share} of it"));
+    Some(format!("{could} items/s with {size}, against a target that responds at once{}", beside.unwrap_or_default()))
 }
 
 /// The law that a curve follows, or what can be said without one.
@@ -348,22 +364,22 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
     let small = |part: f64| format!("{part:.5}");
     let peak = match fit.peak {
         Some(peak) => format!(
-            "most at {} {}, {} items/s; more of them do less",
+            "peak at {} {}, {} items/s: more are slower",
             decimal(peak.n),
             axis.name(),
             decimal(peak.items_per_s)
         ),
         None if fit.kappa > 0.0 && fit.kappa_by_replicate.is_some_and(|kappa| kappa.is_above(0.0)) => {
-            "its peak is too far beyond what was measured to be told".to_owned()
+            "no peak reported: it is too far beyond the sizes measured".to_owned()
         }
         // What is known with less than that is no sign of either.
         None if fit.kappa_by_replicate.and_then(|kappa| kappa.level).is_none_or(|level| level < LEVEL) => {
-            "too few replicates have a round of each size to tell whether more ever do less".to_owned()
+            "no peak reported: too few complete repeats".to_owned()
         }
-        None => "no sign that more ever do less".to_owned(),
+        None => "no peak found".to_owned(),
     };
     format!(
-        "sigma {} %{}, kappa {}{}; {peak}; rounds are {} from the law",
+        "sigma {} %{}, kappa {}{}; {peak}; fit error {}",
         parts(fit.sigma),
         by(fit.sigma_by_replicate, &parts),
         small(fit.kappa),
@@ -376,7 +392,7 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
 fn client_limited(curve: &Curve) -> Option<String> {
     let points = curve.points.iter().filter(|point| point.limited_by_this_side);
     let sizes: Vec<String> = points.map(|point| curve.n(point).to_string()).collect();
-    let told = || format!("this side was the limit at {}: the target may do more", sizes.join(", "));
+    let told = || format!("the client was the limit at {}: the target may be faster", sizes.join(", "));
     (!sizes.is_empty()).then(told)
 }
 
@@ -388,14 +404,14 @@ fn colocated(scaling: &Scaling, curve: &Curve) -> Option<String> {
     let (cores, target) = (scaling.circumstances.environment.cores, scaling.circumstances.target_processes);
     let (processes, cpus) =
         (if target == 1 { "process" } else { "processes" }, if cores == 1 { "CPU" } else { "CPUs" });
-    let more = format!("shards and {target} {processes} of the target are more than {cores} {cpus}");
+    let more = format!("shards + {target} target {processes} share {cores} {cpus}");
     if of.iter().any(|point| point.lacked_cpu) {
         let sizes: Vec<String> =
             of.iter().filter(|point| point.lacked_cpu).map(|point| curve.n(point).to_string()).collect();
         return Some(format!(
-            "at {}: {more}, and CPU was scarce, so they took it from each other: hollow in the plot, in no fit",
+            "{} {more}; CPU was scarce, so these sizes do not count (hollow in the plot, excluded from the fit)",
             sizes.join(", ")
         ));
     }
-    Some(format!("up to {} {more}, but CPU was not scarce: they count", largest.size.shards))
+    Some(format!("{} {more}; CPU was not scarce, so these sizes count", largest.size.shards))
 }

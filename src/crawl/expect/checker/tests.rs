@@ -1,13 +1,12 @@
 //! Answers and what is expected of them: tables, and laws that hold for any body.
 
-use hyper::Response;
 use proptest::prelude::*;
 
 use super::*;
+use crate::crawl::head::facts;
 
-fn head(status: u16, kind: &str) -> Parts {
-    let response = Response::builder().status(status).header(CONTENT_TYPE, kind);
-    response.body(()).unwrap().into_parts().0
+fn head(status: u16, kind: &str) -> HeadFacts {
+    facts(status, &[("content-type", kind)])
 }
 
 fn checker(texts: &[&str]) -> Checker {
@@ -15,7 +14,7 @@ fn checker(texts: &[&str]) -> Checker {
 }
 
 /// The verdict on a body that comes in parts of `cut` bytes.
-fn judge(checker: &Checker, head: &Parts, id: u64, (body, cut): (&[u8], usize)) -> Verdict {
+fn judge(checker: &Checker, head: &HeadFacts, id: u64, (body, cut): (&[u8], usize)) -> CheckResult {
     let mut expected = checker.for_item(id);
     body.chunks(cut).for_each(|part| expected.take(part));
     expected.verdict(head)
@@ -51,7 +50,7 @@ fn json_is_one_value_under_its_content_type() {
     for body in [b"".as_slice(), b"{}{}", b"{\"a\":1,}", b"{a:1}", b"[1", b"NaN", b"\"\xff\"", b"\xef\xbb\xbf{}", cut] {
         assert!(!is_met(&checker, "application/json", body), "{}", String::from_utf8_lossy(body));
     }
-    let untyped = Response::new(()).into_parts().0;
+    let untyped = facts(200, &[]);
     assert_eq!(judge(&checker, &untyped, 0, (b"{}", 1)).body, Body::Wrong);
 }
 
@@ -65,15 +64,27 @@ fn a_body_too_long_to_be_kept_is_wrong_and_its_memory_given_back() {
         let judge = |body| judge(&checker, &head(200, kind), 0, (body, 1 << 16)).body;
         assert_eq!(judge(&body[..longest]), Body::AsExpected, "{text}");
         assert_eq!(judge(&body), Body::Wrong, "{text}");
-        assert!(checker.spare.borrow().is_empty(), "{text}");
+        assert!(checker.spare.borrow().iter().all(|spare| spare.capacity() <= KEPT_BYTES), "{text}");
         assert_eq!(judge(&body[..9]), Body::AsExpected, "{text}");
         assert_eq!(checker.spare.borrow().len(), 1, "{text}");
     }
-    // A length is counted, not kept.
+    // A length is counted, and only the start kept.
     let checker = checker(&["len:16777217-"]);
     assert!(is_met(&checker, "", &body));
     assert!(!is_met(&checker, "", &body[1..]));
-    assert!(checker.spare.borrow().is_empty());
+    assert!(checker.spare.borrow().iter().all(|spare| spare.capacity() <= KEPT_BYTES));
+}
+
+#[test]
+fn the_start_of_a_wrong_body_is_kept_whatever_is_expected() {
+    let long = [&[b'x'; KEPT][..], b"y"].concat();
+    for text in ["len:13", "len:0-5", "json", "regex:absent", "items:7"] {
+        let checker = checker(&[text]);
+        for body in [&b"hello world"[..], &long, &item(7, 0)[..9]] {
+            assert_eq!(judge(&checker, &head(200, "application/json"), 0, (body, 7)).body, Body::Wrong, "{text}");
+            assert_eq!(checker.last_bad(), &body[..body.len().min(KEPT)], "{text}");
+        }
+    }
 }
 
 #[test]
@@ -138,7 +149,7 @@ const LISTS: [&[&str]; 9] = [
     &["regex:(?s-u)^..$"],
     &["len:10-60"],
     &["items:7", "len:1-"],
-    &["json", "regex:\"id\":[0-9]\\b", "len:-50"],
+    &["json", "regex:\"id\":[0-9]\\b", "len:0-50"],
     &["status:404", "json"],
 ];
 
@@ -195,7 +206,7 @@ proptest! {
 
     #[test]
     fn several_hold_when_each_does(body in body(), mask in 1..32_u8, length in 0..60_usize) {
-        let longest = format!("len:-{length}");
+        let longest = format!("len:0-{length}");
         let all = ["json", "regex:[0-9]", "regex:t", "items:7", longest.as_str()];
         let texts: Vec<&str> = (0..5).filter(|bit| mask >> bit & 1 == 1).map(|bit| all[bit]).collect();
         let head = head(200, "application/json");

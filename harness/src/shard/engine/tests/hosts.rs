@@ -70,7 +70,7 @@ impl Done {
     }
 }
 
-/// Runs a shard until it is idle, or until `ends`; meanwhile does `also`.
+/// Runs a shard until it is idle, or until `ends`; in the meantime does `also`.
 fn run_hosts(plan: &ShardPlan, ends: Duration, answers: Answers, also: impl AsyncFnOnce(&Engine<Several>)) -> Done {
     virtual_time().block_on(async {
         let clock = Clock::start();
@@ -124,7 +124,7 @@ fn a_host_that_was_left_alone_is_asked_for_all_it_missed_in_order() {
         .totals(|stats, _, _| assert_eq!((stats.counters.items.ok, stats.counters.requests.retries), (10_000, 2)));
     let later: Vec<u64> = done.asked.iter().filter(|(_, at)| at.0 >= 2_000_000_000).map(|(id, _)| *id).collect();
     assert!(later.iter().copied().eq((0..10_000).step_by(2)), "{} later, or in disorder", later.len());
-    // The other host's 5,000 took 1.25 s meanwhile, over four connections.
+    // The other host's 5,000 took 1.25 s in the meantime, over four connections.
     assert!(done.of(1).iter().all(|at| at.0 < 1_252_000_000));
 }
 
@@ -258,7 +258,7 @@ proptest! {
 
 #[test]
 fn in_an_open_loop_nothing_takes_the_turn_of_a_host_that_has_to_wait() {
-    // One of two hosts asks for patience, for a second: what is due meanwhile waits, and the wait is a limit's.
+    // One of two hosts asks for patience, for a second: what is due in the meantime waits, and the wait is a limit's.
     let answers: Answers = |id, before, _| {
         if id == 100 && before == 0 { again(Outcome::Throttled, Some(S)) } else { GOOD }
     };

@@ -43,7 +43,7 @@ fn an_item_whose_last_attempt_is_throttled_in_the_grace_stays_unfinished() {
         }
         run.await;
         engine.totals(|stats, _, _| {
-            let Counters { items, requests } = &stats.counters;
+            let Counters { items, requests, .. } = &stats.counters;
             assert_eq!((requests.attempts, requests.throttled, items.gave_up, items.unfinished), (1, 1, 0, 1));
             assert_eq!(stats.timing(Series::Item).unwrap().exact().censored, 1);
         });

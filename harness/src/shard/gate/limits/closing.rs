@@ -34,7 +34,7 @@ impl Limits {
         if is_back {
             self.under_way -= 1;
             self.hosts[0].revoked();
-            self.limiter.end_pending();
+            self.limiter.never_connected();
             if let Some(table) = self.limiter.pacer.timetable() {
                 table.give_back(permit.intended);
                 // Nothing takes it up again.

@@ -33,6 +33,11 @@ impl Limits {
         if self.hosts.len() > 1 { self.sending.len() } else { self.sending.len().min(1) }
     }
 
+    /// True if any request that has its connection may be written at once, and nothing has to be noted of it.
+    pub(in crate::shard::gate) fn sends_at_once(&self) -> bool {
+        self.is_unlimited() && self.sending.is_empty()
+    }
+
     /// Ask if a request for `id` that has its connection may be written at `now`. The turn is the last thing to ask for: who has it
     /// keeps the other shards waiting.
     pub(in crate::shard::gate) fn clearance(&self, id: u64, now: Nanos) -> Clearance {
@@ -113,11 +118,19 @@ impl Limits {
         }
     }
 
-    /// A request for `id` that was let through is about to be written, or never will be.
-    pub(in crate::shard::gate) fn end_pending(&mut self, id: u64) {
-        for (_, limiter) in self.limiters(id) {
-            limiter.end_pending();
-        }
+    /// A request for `id` that was let through has its connection.
+    pub(in crate::shard::gate) fn connected(&mut self, id: u64) {
+        self.limiters(id).into_iter().for_each(|(_, limiter)| limiter.connected());
+    }
+
+    /// A request for `id` that has its connection will never be written.
+    pub(in crate::shard::gate) fn never_written(&mut self, id: u64) {
+        self.limiters(id).into_iter().for_each(|(_, limiter)| limiter.withdrawn());
+    }
+
+    /// A request for `id` that was let through will have no connection.
+    pub(in crate::shard::gate) fn never_connected(&mut self, id: u64) {
+        self.limiters(id).into_iter().for_each(|(_, limiter)| limiter.never_connected());
     }
 
     /// Counts a request for `id` that is written at `now`. Returns from what limits the other shards have to be told of it.

@@ -2,7 +2,8 @@
 
 use super::*;
 use crawlmark_harness::fixtures::plan;
-use crawlmark_harness::wire::{BindingTimes, Scheduled};
+use crawlmark_harness::stats::AnswerBins;
+use crawlmark_harness::wire::{Scheduled, SecondFigures};
 
 /// A second with `count` attempts, all good but the `errors`, each served in `ms`.
 fn second(index: u64, [count, errors, ms]: [u64; 3]) -> Interval {
@@ -12,16 +13,12 @@ fn second(index: u64, [count, errors, ms]: [u64; 3]) -> Interval {
     let mut counters = Counters::default();
     (counters.items.ok, counters.items.failed, counters.requests.attempts) = (count - errors, errors, count);
     Interval {
-        index,
+        figures: SecondFigures { index, ..SecondFigures::default() },
         warmup: Counters::default(),
         merged: ShardStats::from_parts(bounds, counters, [(Series::ServiceOk, timing)].into()),
         scheduled: Scheduled::default(),
+        answers: AnswerBins::default(),
         shards: Vec::new(),
-        in_flight: 0,
-        cpu_us: 0,
-        max_sched_lag_ns: 0,
-        binding: BindingTimes::default(),
-        standing: None,
         seconds: Vec::new(),
     }
 }
@@ -98,7 +95,7 @@ fn closed(text: &str, seconds: &[[u64; 3]]) -> (Option<bool>, Option<u64>, Optio
         lookout.hear(&second(i as u64, *numbers));
     }
     lookout.hear_the_rest(seconds.len() as f64, false);
-    let row = lookout.watched.remove(0).close_by_seconds(seconds.len() as u64);
+    let row = lookout.watched.remove(0).close_by_seconds(seconds.len() as u64, seconds.len() as f64);
     (row.ok, row.windows, row.why)
 }
 
@@ -147,7 +144,7 @@ fn a_figure_passes_with_few_windows_that_were_not_evaluated_and_says_how_many() 
     let mut lookout = lookout("service_mean[1s] < 1s", Breach::Fails, 0.0);
     (0..9).for_each(|i| lookout.hear(&second(i, if i < 5 { GOOD } else { NONE })));
     lookout.hear_the_rest(9.0, false);
-    let row = lookout.watched.remove(0).close_by_seconds(5);
+    let row = lookout.watched.remove(0).close_by_seconds(5, 5.0);
     assert_eq!((row.ok, row.why), (Some(true), None));
 }
 

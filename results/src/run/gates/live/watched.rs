@@ -1,11 +1,12 @@
 //! One objective of a run, with what its windows have come to so far, and its verdict at the end.
 //!
-//! Called by the lookout, which measures. A window that is not evaluated must not let a threshold pass unnoticed: the verdict
+//! Called by `LiveThresholds`, which measures. A window that is not evaluated must not let a threshold pass unnoticed: the verdict
 //! says how many there were, and leaves the threshold undecided where they may hide that it was broken.
 
 use super::super::measured::{SAMPLES_LIVE, Share};
 use super::super::{Condition, Measured, Metric, Objective, Window, of_report};
 use crate::run::report::{GateReport, Report};
+use crate::show::text::seconds;
 use crawlmark_harness::stats::{Series, ShardStats};
 use crawlmark_harness::units::grouped;
 
@@ -178,7 +179,8 @@ impl Watched {
     /// comes to.
     pub(super) fn close(self, report: &Report, end_s: u64) -> GateReport {
         if self.objective.condition.window.is_some() || self.is_broken() {
-            return self.close_by_seconds(end_s);
+            let warmup_s = report.warmup.as_ref().map_or(0.0, |warmup| warmup.duration_s);
+            return self.close_by_seconds(end_s, (report.totals.duration_s - warmup_s).max(0.0));
         }
         self.objective.row(&of_report(self.objective.condition.metric, report))
     }
@@ -189,8 +191,8 @@ impl Watched {
         self.worst.as_ref().is_some_and(|worst| condition.judge(&worst.measured) == Some(false))
     }
 
-    /// The verdict by what was seen in the seconds of the run.
-    pub(super) fn close_by_seconds(self, end_s: u64) -> GateReport {
+    /// The verdict by what was seen in the seconds of the run, `measured_s` of them after the warm-up.
+    pub(super) fn close_by_seconds(self, end_s: u64, measured_s: f64) -> GateReport {
         let (broken, of_few) = (self.is_broken(), self.of_few(end_s));
         let Self { objective, judged, open, worst, passed_over, why, .. } = self;
         let fullest = |why: String| match passed_over.len() as u64 {
@@ -205,7 +207,8 @@ impl Watched {
             }
             (Some(Finding { measured, until_s, .. }), _) => (measured, Some(until_s)),
             (None, _) => {
-                let why = why.map_or_else(|| "no window was full".to_owned(), |(_, why)| fullest(why));
+                let why =
+                    why.map_or_else(|| never_full(objective.condition.window, measured_s), |(_, why)| fullest(why));
                 (Measured::Unknown(why), None)
             }
         };
@@ -214,4 +217,9 @@ impl Watched {
         let windows = objective.condition.window.map(|_| judged);
         GateReport { windows, until_s, why: row.why.or(note), ..row }
     }
+}
+
+/// Reason why no window was judged that none was full.
+fn never_full(window: Option<Window>, measured_s: f64) -> String {
+    format!("not enough data: {}, {} s needed", seconds(measured_s), window.map_or(0, Window::len))
 }

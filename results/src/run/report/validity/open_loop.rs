@@ -4,7 +4,7 @@ use super::shards::times;
 use super::thresholds::{DROPPED, WAIT_OF_RESPONSE, WAIT_US};
 use super::wording::Worst;
 use super::{CheckResult, Evidence};
-use crate::run::report::{Held, Latency, Limit, ShardReport, share};
+use crate::run::report::{Latency, LimitEvidence, LimitName, ShardReport, share};
 use crawlmark_harness::plan::REQUESTS_PER_CONNECTION;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
@@ -12,7 +12,7 @@ use crawlmark_harness::units::{grouped, micros, rounded_percent};
 /// Requests that were due and never went for lack of a connection.
 pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
     let connections = evidence.plan.connections;
-    dropped(evidence, &[Limit::Connections, Limit::Unknown], |_| {
+    dropped(evidence, &[LimitName::Connections, LimitName::Unknown], |_| {
         format!(
             "none of its connections was free; they count in response times at the age they had reached. The target did not \
              sustain the rate over {connections} connections: use more connections (-c, --per-host-connections), or a lower --rate"
@@ -22,7 +22,7 @@ pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
 
 /// Requests that were due and never went because another limit did not allow them.
 pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> CheckResult {
-    dropped(evidence, &[Limit::PerHostRate, Limit::PerHostConnections], |limit| {
+    dropped(evidence, &[LimitName::PerHostRate, LimitName::PerHostConnections], |limit| {
         format!(
             "{} did not allow them; they count in response times at the age they had reached. {}",
             limit.words(evidence.plan),
@@ -33,7 +33,7 @@ pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> CheckResult {
 
 /// Requests that were due and never went because the target throttled.
 pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> CheckResult {
-    dropped(evidence, &[Limit::Pause, Limit::Target], |_| {
+    dropped(evidence, &[LimitName::Pause, LimitName::Target], |_| {
         "a host throttled, or its quota was used up; they count in response times at the age they had reached. Use a lower \
          --rate, or --on-throttle count to send them nevertheless"
             .to_owned()
@@ -41,11 +41,11 @@ pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> CheckResult {
 }
 
 /// The shard that dropped the greatest part of its requests, of those that did so because of one of `limits`.
-fn dropped(evidence: &Evidence<'_>, limits: &[Limit], why: impl Fn(Limit) -> String) -> CheckResult {
+fn dropped(evidence: &Evidence<'_>, limits: &[LimitName], why: impl Fn(LimitName) -> String) -> CheckResult {
     let part = |shard: &ShardReport| Some(share(shard.totals.dropped as f64, shard.scheduled? as f64));
     // An older version blamed the connections for all of them.
     let limit = |shard: &ShardReport| {
-        shard.dropped_by.map_or(Limit::Connections, |last| Held::shard(evidence.plan, shard).dropped(last))
+        shard.dropped_by.map_or(LimitName::Connections, |last| LimitEvidence::shard(evidence.plan, shard).dropped(last))
     };
     let is_by = |shard: &&ShardReport| limits.contains(&limit(shard));
     let beyond = evidence.shards.iter().filter(is_by).filter_map(|shard| Some((shard, part(shard)?)));
@@ -80,15 +80,15 @@ pub(super) fn postponed(evidence: &Evidence<'_>) -> CheckResult {
 /// measured, and no lack of them.
 pub(super) fn connections(evidence: &Evidence<'_>) -> CheckResult {
     waits(evidence, |shard| {
-        let is_full = Held::shard(evidence.plan, shard).for_connection() == Limit::Connections;
-        is_full.then(|| Wait::of(evidence, shard, Series::PoolWait, Limit::Connections)).flatten()
+        let is_full = LimitEvidence::shard(evidence.plan, shard).for_connection() == LimitName::Connections;
+        is_full.then(|| Wait::of(evidence, shard, Series::PoolWait, LimitName::Connections)).flatten()
     })
 }
 
 /// Waits for another limit than the timetable.
 pub(super) fn limits(evidence: &Evidence<'_>) -> CheckResult {
     waits(evidence, |shard| {
-        let held = Held::shard(evidence.plan, shard);
+        let held = LimitEvidence::shard(evidence.plan, shard);
         Wait::of(evidence, shard, Series::BudgetWait, held.before_connection())
     })
 }
@@ -110,7 +110,7 @@ fn waits(evidence: &Evidence<'_>, wait: impl Fn(&ShardReport) -> Option<Wait>) -
              not cause. {}",
             worst.who(),
             micros(us),
-            if limit == Limit::Connections { "a free connection" } else { limit.words(evidence.plan) },
+            if limit == LimitName::Connections { "a free connection" } else { limit.words(evidence.plan) },
             limit.remedy(evidence.plan)
         ))
     }))
@@ -123,17 +123,17 @@ struct Wait {
     response_us: f64,
     /// One request in so many took this long or longer.
     one_in: u32,
-    limit: Limit,
+    limit: LimitName,
 }
 
 impl Wait {
     /// The wait in `series`, without the time in which connections opened if each request takes a new one.
-    fn of(evidence: &Evidence<'_>, shard: &ShardReport, series: Series, limit: Limit) -> Option<Self> {
+    fn of(evidence: &Evidence<'_>, shard: &ShardReport, series: Series, limit: LimitName) -> Option<Self> {
         let (waited, response) = (times(shard, series)?, times(shard, Series::ResponseOk)?);
         let is_opening = series == Series::PoolWait && evidence.plan.workload.contains_key(REQUESTS_PER_CONNECTION);
-        let opened = times(shard, Series::Connect).filter(|_| is_opening);
+        let opened = [Series::Connect, Series::Tls].map(|series| times(shard, series).filter(|_| is_opening));
         let at = |percentile: fn(&Latency) -> Option<f64>, one_in: u32| {
-            let opened = opened.and_then(percentile).unwrap_or_default();
+            let opened: f64 = opened.into_iter().filter_map(|times| percentile(times?)).sum();
             Some(Self { us: percentile(waited)? - opened, response_us: percentile(response)?, one_in, limit })
         };
         at(|times| times.p99_us, 100).or_else(|| at(|times| times.p90_us, 10))

@@ -7,7 +7,7 @@ use super::thresholds::{
     CPU_USE, FREEZE_US, LOOP_LAG_US, RUN_DELAY, SCHED_LAG_OF_SERVICE, SCHED_LAG_US, SHORTEST_FOR_STEAL_S, SHORTEST_S,
     SPEED, STEAL,
 };
-use super::wording::{Worst, more_room};
+use super::wording::{Worst, more_room, remedy};
 use super::{CheckResult, Evidence, Missing};
 use crate::run::report::{Latency, Ledger, ShardReport};
 use crawlmark_harness::plan::Pacing;
@@ -17,14 +17,21 @@ use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
 /// A shard that did not tell everything, or that failed after it had.
 pub(super) fn ends(evidence: &Evidence<'_>) -> CheckResult {
-    CheckResult::Findings(evidence.shards.iter().filter_map(unclean).collect())
+    CheckResult::Findings(evidence.shards.iter().filter_map(|shard| unclean(evidence, shard)).collect())
 }
 
-fn unclean(shard: &ShardReport) -> Option<String> {
-    let (number, exits, lost) = (shard.shard, shard.exits.join(", "), shard.ledger.lost);
+fn unclean(evidence: &Evidence<'_>, shard: &ShardReport) -> Option<String> {
+    let (number, exits) = (shard.shard, shard.exits.join(", "));
     if let Some(fault) = &shard.fault {
+        let Ledger { lost, not_attempted, .. } = shard.ledger;
+        // Of a run that the time ends, most of the range would not have been tried anyway.
+        let rest = match evidence.plan.duration {
+            None if not_attempted > 0 => format!(" and {} not attempted", grouped(not_attempted)),
+            _ => String::new(),
+        };
         let mut finding = format!(
-            "shard {number} {fault} (its process {exits}): {lost} of its items are lost, its times are left out"
+            "shard {number} {fault} (its process {exits}): up to {} of its items are lost{rest}, its times are left out",
+            grouped(lost)
         );
         if let Some(unscheduled) = shard.unscheduled {
             let _ = write!(
@@ -148,11 +155,10 @@ pub(super) fn loop_lag(evidence: &Evidence<'_>) -> CheckResult {
         evidence.shards.iter().filter_map(|shard| Some((shard, lag(shard)?.max_us?))).filter(|(_, us)| *us > FREEZE_US);
     if let Some(worst) = Worst::of(frozen) {
         return CheckResult::Findings(vec![format!(
-            "{} was paused for {}{STARVED}, so requests in flight look slower by that. Run again; if it \
-             recurs: {}",
+            "{} did not run for {}{STARVED}, so requests in flight look slower by that. Run again. If it recurs, {}",
             worst.who(),
             micros(worst.reading),
-            more_room(evidence)
+            remedy(evidence)
         )]);
     }
     let late = evidence.shards.iter().filter_map(|shard| Some((shard, highest_known(lag(shard)?)?.0)));

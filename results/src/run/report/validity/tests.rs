@@ -12,10 +12,10 @@ use crawlmark_harness::machine::NetworkCounts;
 use crawlmark_harness::machine::{CpuTicks, Watch};
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_harness::stats::{Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats};
+use crawlmark_harness::stats::{AnswerBins, Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats};
 use crawlmark_harness::supervisor::Interval;
 use crawlmark_harness::units::{IdRange, Rate};
-use crawlmark_harness::wire::{BindingTimes, Scheduled};
+use crawlmark_harness::wire::{BindingTimes, Scheduled, SecondFigures};
 
 /// A run that can be spoilt.
 #[derive(Clone)]
@@ -65,6 +65,7 @@ impl Run {
             counters: Counters {
                 items,
                 requests: RequestCounts { attempts: 1_000, connections_opened: 8, ..RequestCounts::default() },
+                ..Counters::default()
             },
             ledger,
             intervals: Vec::new(),
@@ -218,6 +219,52 @@ fn g_ends_and_sums() {
     trips(Verdict::Incomplete, &["does not add up"], |run| run.shards[0].ledger.ok -= 1);
 }
 
+#[test]
+fn of_two_findings_the_verdict_is_the_one_to_know_first_and_the_guide_has_the_order() {
+    let order = Verdict::ALL.map(|verdict| format!("`{}`", verdict.name())).join(", ");
+    let guide = include_str!("../../../../README.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(guide.contains(&order), "results/README.md lacks: {order}");
+    for (i, graver) in Verdict::ALL.into_iter().enumerate().skip(1) {
+        for lesser in Verdict::ALL.into_iter().take(i).skip(1) {
+            for both in [[lesser, graver], [graver, lesser]] {
+                let mut validity = Run::quiet().judge();
+                for verdict in both {
+                    validity.check("it", Some(verdict.name().to_owned()), verdict);
+                }
+                assert_eq!((validity.verdict, &validity.verdicts[..]), (graver, &[lesser, graver][..]));
+                assert_eq!(validity.reasons, both.map(Verdict::name), "every finding is told");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_in_which_nothing_succeeded_is_headed_by_that_whatever_its_machine_did() {
+    let nothing: [fn(&mut Run); 3] = [
+        |run| run.fail(ErrorKind::ConnectRefused, 1_000),
+        |run| run.reject(500, 1_000),
+        |run| {
+            (run.ledger.ok, run.ledger.aborted) = (0, 1_000);
+            (run.counters.items.ok, run.counters.items.aborted) = (0, 1_000);
+            run.intervals = seconds(&[]);
+        },
+    ];
+    let spoilt: [fn(&mut Run); 4] = [
+        |_| {},
+        |run| run.usage().steal_share = Some(0.5),
+        |run| run.usage().speed_after_us = Some(3_000.0),
+        |run| run.usage().run_delay_share = Some(0.5),
+    ];
+    for fails in nothing {
+        for spoil in spoilt {
+            let mut run = Run::quiet();
+            fails(&mut run);
+            spoil(&mut run);
+            assert_eq!(run.judge_after(1.0).verdict, Verdict::TargetLimited, "{:?}", run.judge_after(1.0));
+        }
+    }
+}
+
 /// The ways in which attempts can fail that are the target's.
 const FAILURES: [fn(&mut Run, u64); 4] = [
     |run, count| run.fail(ErrorKind::ConnectRefused, count),
@@ -262,11 +309,24 @@ fn g_answers_and_failed_requests() {
     );
     for spared in [
         |run: &mut Run| (run.counters.requests.throttled, run.ledger.ok, run.ledger.gave_up) = (200, 800, 200),
-        |run: &mut Run| (run.ledger.aborted, run.ledger.ok) = (200, 800),
         |run: &mut Run| (run.ledger.not_found, run.ledger.ok) = (200, 800),
     ] {
         passes(spared);
     }
+}
+
+#[test]
+fn g_requests_cut_off() {
+    let cut = |run: &mut Run, count: u64| (run.ledger.aborted, run.ledger.ok) = (count, 1_000 - count);
+    let open = |run: &mut Run, count| {
+        run.plan.arrivals = Arrivals::Constant;
+        cut(run, count);
+    };
+    passes(|run| cut(run, 99));
+    trips(Verdict::Errors, &["10 % of requests (100) were cut off at the end"], |run| cut(run, 100));
+    trips(Verdict::TargetLimited, &["50 % of requests (500) were cut off at the end", "--grace"], |run| cut(run, 500));
+    passes(|run| open(run, 9));
+    trips(Verdict::TargetLimited, &["1.0 % of requests (10) were cut off at the end"], |run| open(run, 10));
 }
 
 /// When a request was due and when it ended, ms since the start, and whether its answer was good.
@@ -280,19 +340,15 @@ fn seconds(requests: &[Request]) -> Vec<IntervalRow> {
             [true, false].map(|good| count(&|(due, _, is)| due / 1_000 == start_s && *is == good));
         let [ok, failed] = [true, false].map(|good| count(&|(_, ended, is)| ended / 1_000 == start_s && *is == good));
         let mut merged = ShardStats::new(Bounds::for_timeout(std::time::Duration::from_secs(1)));
-        let Counters { items, requests } = &mut merged.counters;
+        let Counters { items, requests, .. } = &mut merged.counters;
         (items.ok, items.failed, requests.attempts) = (ok, failed, ok + failed);
         IntervalRow::new(&Interval {
-            index: start_s,
+            figures: SecondFigures { index: start_s, ..SecondFigures::default() },
             warmup: Counters::default(),
             merged,
             scheduled: Scheduled { requests: due_good + due_failed, good: due_good, failed: due_failed },
+            answers: AnswerBins::default(),
             shards: Vec::new(),
-            in_flight: 0,
-            cpu_us: 0,
-            max_sched_lag_ns: 0,
-            binding: BindingTimes::default(),
-            standing: None,
             seconds: Vec::new(),
         })
     };
@@ -317,16 +373,16 @@ fn g_time_without_a_good_answer() {
     let [graver, lighter] = [Verdict::TargetLimited, Verdict::Errors];
     // One failure, and nothing was sent until it had timed out.
     let pause = |length: usize| [vec![GOOD, GOOD, FAILED], vec![NONE; length - 1], vec![GOOD; 8 - length]].concat();
-    dead(graver, "no good answer for 4 of the 10 seconds", at_once(&pause(4)));
-    dead(lighter, "no good answer for 3 of the 10 seconds", at_once(&pause(3)));
-    dead(lighter, "no good answer for 1 of the 10 seconds", at_once(&pause(1)));
+    dead(graver, "no good response for 4 of the 10 seconds", at_once(&pause(4)));
+    dead(lighter, "no good response for 3 of the 10 seconds", at_once(&pause(3)));
+    dead(lighter, "no good response for 1 of the 10 seconds", at_once(&pause(1)));
     // It failed late in a second that had begun well, and was seen three seconds later.
     let hung = |until: u64| {
         let good = (0..=1_900).chain(until..10_000).step_by(100).map(|at| (at, at, true));
         good.chain([(1_950, until - 50, false)]).collect::<Vec<Request>>()
     };
-    dead(graver, "no good answer for 6 of the 10 seconds", seconds(&hung(8_000)));
-    dead(lighter, "no good answer for 3 of the 10 seconds", seconds(&hung(5_000)));
+    dead(graver, "no good response for 6 of the 10 seconds", seconds(&hung(8_000)));
+    dead(lighter, "no good response for 3 of the 10 seconds", seconds(&hung(5_000)));
     // A slow target: nothing is due while all connections wait for answers, which are good but for one.
     passes(|run| {
         run.intervals = seconds(&[(0, 5_000, true), (0, 5_000, false), (5_000, 9_999, true), (5_000, 9_999, false)]);
@@ -351,10 +407,16 @@ proptest! {
     ) {
         let requests: Vec<Request> =
             requests.into_iter().map(|(due, took, is_good)| (due, (due + took).min(9_999), is_good)).collect();
+        let has = |good, second: u64| requests.iter().any(|(due, ended, is)| *is == good && (due / 1_000..=ended / 1_000).contains(&second));
+        // A second that the good requests of it and of earlier ones do not outlast, and in which only others were due.
+        let is_dying = |second: u64| {
+            let due = |good| requests.iter().any(|(due, _, is)| *is == good && due / 1_000 == second);
+            let lasts = requests.iter().any(|(due, ended, is)| *is && due / 1_000 <= second && ended / 1_000 > second);
+            second < 9 && due(false) && !due(true) && !lasts && !has(true, second + 1)
+        };
         let (mut is_dead, mut dead) = (false, 0);
         for second in 0..10 {
-            let has = |good| requests.iter().any(|(due, ended, is)| *is == good && (due / 1_000..=ended / 1_000).contains(&second));
-            is_dead = !has(true) && (is_dead || has(false));
+            is_dead = (!has(true, second) || is_dying(second)) && (is_dead || has(false, second));
             dead += u64::from(is_dead);
         }
         let mut run = Run::quiet();
@@ -366,7 +428,7 @@ proptest! {
             _ => Verdict::TargetLimited,
         };
         prop_assert_eq!(judged.verdict, expected, "{:?}", judged.reasons);
-        let said = format!("no good answer for {dead} of the 10 seconds");
+        let said = format!("no good response for {dead} of the 10 seconds");
         prop_assert!(judged.reasons.iter().all(|reason| reason.starts_with(&said)), "{}: {:?}", said, judged.reasons);
         prop_assert_eq!(judged.reasons.len(), usize::from(dead > 0));
     }
@@ -456,11 +518,11 @@ fn g_loop_lag() {
         run.times(Series::LoopLag).p99_us = Some(20_500.0);
     });
     passes(|run| run.times(Series::LoopLag).p99_us = Some(20_000.0));
-    trips(Verdict::ClientLimited, &["shard 1 was paused for 480 ms"], |run| {
+    trips(Verdict::ClientLimited, &["shard 1 did not run for 480 ms"], |run| {
         run.times(Series::LoopLag).max_us = Some(480_000.0);
         run.times(Series::LoopLag).p99_us = Some(300_000.0);
     });
-    trips(Verdict::ClientLimited, &["was paused for 101 ms"], |run| {
+    trips(Verdict::ClientLimited, &["did not run for 101 ms"], |run| {
         run.times(Series::LoopLag).max_us = Some(101_000.0);
     });
     passes(|run| run.times(Series::LoopLag).max_us = Some(100_000.0));
@@ -507,7 +569,7 @@ fn a_check_that_was_not_made_says_why() {
     assert_eq!(
         killed,
         [
-            "no shard reported: CPU use of each shard, run-queue delay, scheduling lag, loop lag, steal, speed of the CPU"
+            "no shard reported: CPU use of each shard, run-queue delay, send delay, event-loop delay, steal, speed of the CPU"
         ]
     );
     let short = not_made(&|run| run.shards.iter_mut().for_each(|shard| shard.usage.measured_s = Some(0.1)));
@@ -611,7 +673,7 @@ fn g_ports_held_back() {
     passes(|run| held(run, 990, 8));
     // What a server of this machine closed first holds nothing back, however much of it there is.
     passes(|run| (run.host.time_wait, run.counters.requests.connections_opened) = (Some(990), 5_000));
-    unavailable(&["ports held back"], |run| run.host.ports_held = None);
+    unavailable(&["local ports in TIME_WAIT"], |run| run.host.ports_held = None);
 }
 
 #[test]
@@ -692,7 +754,7 @@ fn g_the_gravest_finding_is_the_verdict_and_every_finding_is_a_reason() {
     run.usage().steal_share = Some(0.1);
     run.fail(ErrorKind::Reset, 600);
     let judged = run.judge();
-    assert_eq!((judged.verdict, judged.reasons.len()), (Verdict::Disturbed, 3));
+    assert_eq!((judged.verdict, judged.reasons.len()), (Verdict::TargetLimited, 3));
 }
 
 #[test]
@@ -703,7 +765,7 @@ fn g_a_measured_time() {
             shard.latency.get_mut(Series::SchedLag.name()).unwrap().count = measured;
         }
     };
-    trips(Verdict::TargetLimited, &["all 1,000 attempts were within the warm-up"], |run| warmed(run, 0));
+    trips(Verdict::NothingMeasured, &["all 1,000 requests were within the warm-up"], |run| warmed(run, 0));
     passes(|run| warmed(run, 1));
 }
 

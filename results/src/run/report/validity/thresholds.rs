@@ -4,7 +4,7 @@
 /// CPU over time of a shard. One that uses more has no room left: what it measures is partly its own queueing.
 pub(crate) const CPU_USE: f64 = 0.85;
 
-/// Part of its time that a shard was ready to run and had no CPU. In that time answers lay unread, and it is booked as the
+/// Part of its time that a shard was ready to run and had no CPU. In that time answers lay unread, and it is counted as the
 /// target's. A paced shard that nobody disturbs waits for one or two parts in a hundred of its time, one that shares its
 /// CPU for a third and more.
 pub(crate) const RUN_DELAY: f64 = 0.05;
@@ -70,6 +70,11 @@ pub(crate) const MOST_FAILED: f64 = 0.5;
 /// Part of the attempts that failed, from which on a reader has to know: a rate counts them as if they were good, and the 99th
 /// percentile of an open loop's response times, which are to tell what all of its users would have waited, leaves them out.
 pub(crate) const FAILED: f64 = 0.01;
+
+/// Part of a closed loop's attempts that were cut off at the end, from which on a reader has to know. Each connection has one request
+/// under way when the run ends, so a short run of many connections, or of a slow target, always cuts some off. With this part, a
+/// connection had fewer than nine answers, and the rate depends on those that are missing. In an open loop the limit is [`FAILED`].
+pub(crate) const CUT_OFF_CLOSED: f64 = 0.1;
 
 /// Part of the run without a good answer while requests failed. From this on, its rate is not that of a working target.
 pub(super) const DEAD: f64 = 1.0 / 3.0;

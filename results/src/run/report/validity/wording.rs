@@ -2,6 +2,7 @@
 
 use super::Evidence;
 use crate::run::report::ShardReport;
+use crate::show::text::capital;
 
 /// The shard with the greatest reading beyond a limit, and how many others are beyond it, too.
 pub(super) struct Worst<'a> {
@@ -29,18 +30,28 @@ impl<'a> Worst<'a> {
     }
 }
 
-/// Advice on how to give a shard a CPU to itself.
+/// Advice on how to give a shard a CPU to itself, in sentences.
 pub(super) fn more_room(evidence: &Evidence<'_>) -> String {
+    let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
+    let remedy = capital(&remedy(evidence));
+    match (evidence.environment.colocated, shards > cores) {
+        (_, true) => format!("{shards} shards share {cores} CPUs. {remedy}"),
+        (true, false) if shards == cores => format!("Client and target share {cores} CPUs. {remedy}"),
+        (true, false) => format!("The target runs on this machine, too. {remedy}"),
+        (false, false) => remedy,
+    }
+}
+
+/// Means to give a shard a CPU to itself, as a clause.
+pub(super) fn remedy(evidence: &Evidence<'_>) -> String {
     let pace = if evidence.plan.rate.is_some() { "use a lower --rate" } else { "set a --rate" };
     let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
     match (evidence.environment.colocated, shards > cores) {
-        (_, true) => format!("{shards} shards share {cores} CPUs: use --shards {cores} or fewer"),
-        (true, false) if shards == cores => format!(
-            "Client and target share {cores} CPUs: move the target to another machine, use fewer shards (--shards), or {pace}"
-        ),
-        (true, false) => {
-            format!("The target runs on this machine, too: move it to another one, or {pace}")
+        (_, true) => format!("use --shards {cores} or fewer"),
+        (true, false) if shards == cores => {
+            format!("move the target to another machine, use fewer shards (--shards), or {pace}")
         }
-        (false, false) => format!("End other programs on this machine, or {pace}"),
+        (true, false) => format!("move the target to another machine, or {pace}"),
+        (false, false) => format!("end other programs on this machine, or {pace}"),
     }
 }

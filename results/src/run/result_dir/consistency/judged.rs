@@ -75,7 +75,7 @@ pub(super) fn wall_s(report: &Report) -> Option<f64> {
     Some(end?.duration_since(start?).ok()?.as_secs_f64())
 }
 
-/// The run has a start and an end, and is named by its start. The clock may have been set back meanwhile.
+/// The run has a start and an end, and is named by its start. The clock may have been set back in the meantime.
 pub(super) fn calendar(report: &Report) -> Result<(), String> {
     let Report { run_id, started_at, finished_at, .. } = report;
     if !run_id.starts_with(started_at.as_str()) {
@@ -96,10 +96,13 @@ fn quoted(text: &str) -> String {
 
 /// The verdict is the gravest of the findings.
 fn verdict(report: &Report) -> Result<(), String> {
-    let Validity { verdict, reasons, checked, unavailable, .. } = &report.validity;
+    let Validity { verdict, verdicts, reasons, checked, unavailable, .. } = &report.validity;
     if (*verdict == Verdict::Valid) != reasons.is_empty() {
         let (name, findings) = (verdict.name(), reasons.len());
         return Err(format!("`validity.verdict` is {name}, but validity.reasons holds {findings} findings"));
+    }
+    if verdicts.last().is_some_and(|gravest| gravest != verdict) {
+        return Err(format!("`validity.verdict` is {}, which is not the last of validity.verdicts", verdict.name()));
     }
     let Report { plan, environment, host, shards, totals, ledger, intervals, warmup, .. } = report;
     let evidence =
@@ -114,7 +117,9 @@ fn verdict(report: &Report) -> Result<(), String> {
             .all(|name| checked.contains(name) || unavailable.contains(name));
     // The target's counts and its processes are found beside the report: there may be more findings than here, not fewer.
     let is_graver = *verdict > again.verdict && reasons.len() > again.reasons.len();
-    if is_ours && *verdict != again.verdict && !is_graver {
+    let is_in_older_order =
+        verdicts.is_empty() && (*verdict, again.verdict) == (Verdict::Disturbed, Verdict::TargetLimited);
+    if is_ours && *verdict != again.verdict && !is_graver && !is_in_older_order {
         let (is, wanted) = (verdict.name(), again.verdict.name());
         return Err(format!(
             "`validity.verdict` is {is}, but the checks come to {wanted} by the numbers of the report"
@@ -127,12 +132,17 @@ fn verdict(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
-/// The value of a figure that older versions count otherwise: attempts that were cut off were no errors.
+/// The value of a figure that older versions count otherwise: attempts that were cut off were no errors, and their items not among those
+/// that a share is of.
 fn older(metric: Metric, report: &Report) -> Option<Measured> {
     let (failed, attempts) = (report.totals.failed(&report.ledger) as f64, report.totals.attempts as f64);
     match metric {
         Metric::Of(Quantity::Errors) => Some(Measured::Exactly(failed)),
         Metric::Of(Quantity::ErrorRate) if attempts > 0.0 => Some(Measured::Exactly(failed / attempts)),
+        Metric::Of(Quantity::OkRate) => {
+            let items = report.measured().items;
+            (items.completed() > 0).then(|| Measured::Exactly(items.ok as f64 / items.completed() as f64))
+        }
         _ => None,
     }
 }
@@ -153,7 +163,15 @@ fn gate(report: &Report, gate: &GateReport) -> Result<(), String> {
         (None, _) => Measured::Unknown(gate.why.clone().unwrap_or_default()),
     };
     let (windows, until_s) = (gate.windows, gate.until_s);
-    let row = |seen: &Measured| GateReport { windows, until_s, why: gate.why.clone(), ..objective.row(seen) };
+    // Earlier versions wrote shares as parts of one.
+    let expression = || gate.expression.clone();
+    let row = |seen: &Measured| GateReport {
+        expression: expression(),
+        windows,
+        until_s,
+        why: gate.why.clone(),
+        ..objective.row(seen)
+    };
     let wanted = row(&seen);
     if *gate == wanted || older(condition.metric, report).is_some_and(|seen| *gate == row(&seen)) {
         return Ok(());

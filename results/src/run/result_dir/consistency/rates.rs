@@ -121,8 +121,10 @@ fn rates(place: &str, totals: &Totals, ledger: &Ledger, warm: Warm) -> Result<()
     let [least, most] = [warm.least, warm.most];
     // How many of the items in the warm-up were good is not in the report.
     let good = if warm.duration_s > 0.0 { 0 } else { least[1] };
+    // Older versions count what was cut off.
+    let uncut = most[0].saturating_add(ledger.aborted);
     let rates = [
-        ("attempts_per_s", totals.attempts_per_s, totals.attempts, least[0], most[0]),
+        ("attempts_per_s", totals.attempts_per_s, totals.attempts, least[0], uncut),
         ("items_per_s", totals.items_per_s, ledger.completed(), least[1], most[1]),
         ("ok_per_s", totals.ok_per_s.unwrap_or_default(), ledger.ok, good, most[1]),
     ];
@@ -196,8 +198,9 @@ fn budget(report: &Report) -> Result<(), String> {
     equal("budget.unaudited_shards", budget.unaudited_shards, "the number of shards that died", died)?;
     windows("budget", *kept, busiest.iter().map(|window| (window.admitted, window.allowed)))?;
     windows("budget", *kept, worst_window.iter().map(|window| (window.admitted, window.allowed)))?;
-    let achieved = budget_achieved_per_s(plan, rate, totals, *kept);
-    close("budget.achieved_per_s", budget.achieved_per_s, "totals.attempts_per_s as the budget counts it", achieved)?;
+    let warm = report.warmup.as_ref().map_or(0, |warmup| warmup.attempts);
+    let achieved = budget_achieved_per_s((plan, rate), warm, totals, *kept);
+    close("budget.achieved_per_s", budget.achieved_per_s, "totals.attempts as the budget counts them", achieved)?;
     close("budget.utilisation", budget.utilisation, "totals.attempts over what was allowed", utilisation(plan, totals))
 }
 

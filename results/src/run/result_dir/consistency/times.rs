@@ -186,12 +186,14 @@ fn occasions(report: &Report) -> Result<(), String> {
     }
     let (ledger, totals) = (&report.ledger, &report.totals);
     let (good, ended) = (ledger.ok + ledger.not_found, totals.attempts - ledger.aborted);
+    let handshakes = report.tls.as_ref().map_or(0, |tls| tls.full.saturating_add(tls.resumed));
     let occasions = [
         (Series::ServiceOk, "the number of good and not-found answers", good),
         (Series::ServiceThrottled, "totals.throttled", totals.throttled),
         (Series::SchedLag, "the number of attempts that ended", ended),
         (Series::BudgetWait, "the number of attempts that ended", ended),
         (Series::Connect, "totals.connections_opened", totals.connections_opened),
+        (Series::Tls, "the sum of full and resumed in tls", handshakes),
         (Series::ResponseOk, "the number of good and not-found answers", good),
         (Series::ResponseThrottled, "totals.throttled", totals.throttled),
         (Series::ResponseError, "the number of attempts that failed", totals.failed(ledger)),

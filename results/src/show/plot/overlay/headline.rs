@@ -8,7 +8,7 @@ use crate::show::chart::{Axis, BAR, Block, Chart, Mark, Panel, ROW, Range, Role,
 use crawlmark_harness::units::micros;
 
 /// Figure that is compared, and its format.
-struct Figure {
+struct ComparedFigure {
     unit: String,
     of: fn(&Report, Clocked) -> Option<f64>,
     said: fn(f64) -> String,
@@ -18,19 +18,19 @@ struct Figure {
 
 pub(super) fn chart(drawn: &[Drawn<'_>], clocked: Clocked) -> Chart {
     let figures = [
-        Figure {
+        ComparedFigure {
             unit: "items per second".to_owned(),
             of: |report, _| Some(report.totals.items_per_s),
             said: spoken,
             is_at_least: |_, _| false,
         },
-        Figure {
-            unit: "client CPU per attempt".to_owned(),
+        ComparedFigure {
+            unit: "client CPU per request".to_owned(),
             of: |report, _| cpu_us_per_attempt(report),
             said: micros,
             is_at_least: |_, _| false,
         },
-        Figure {
+        ComparedFigure {
             unit: format!("p99 of the {} times", clocked.name()),
             of: |report, clocked| report.latency(clocked.series())?.p99_us,
             said: micros,
@@ -47,7 +47,7 @@ pub(super) fn chart(drawn: &[Drawn<'_>], clocked: Clocked) -> Chart {
     }
 }
 
-impl Figure {
+impl ComparedFigure {
     fn panel(&self, drawn: &[Drawn<'_>], clocked: Clocked) -> Panel {
         let mark = |(n, one): (usize, &Drawn<'_>)| {
             let report = one.run.report;

@@ -8,11 +8,11 @@
 mod noise;
 
 use crawlmark_results::studies::compare::{
-    Arm, Comparison, DesignError, Disturbance, Metric, Order, Overall, Pair, Reading, Readings, Round, Rule, Undecided,
-    Verdict, holm, judge, pair_up,
+    Arm, Comparison, DesignError, Disturbance, Metric, MetricVerdict, Order, Overall, Pair, Reading, Readings, Round,
+    Rule, Undecided, holm, judge, pair_up,
 };
 
-use noise::{Machine, Noise};
+use self::noise::{Machine, Noise};
 
 /// The share of `trials` comparisons that are so.
 fn share(trials: u32, mut is_so: impl FnMut() -> bool) -> f64 {
@@ -84,11 +84,11 @@ fn power(seed: u64, noise: Noise, first: Metric) -> Power {
         let comparison = judged(&machine.pairs(&metrics, 0.05));
         let one = 1.0 / f64::from(TRIALS);
         match comparison.finding(first).expect("it was read").verdict {
-            Verdict::Regression => {
+            MetricVerdict::Regression => {
                 power.found += one;
                 power.early += if comparison.look.is_some_and(|taken| taken.look.pairs <= 40) { one } else { 0.0 };
             }
-            Verdict::Pass => power.passed += one,
+            MetricVerdict::Pass => power.passed += one,
             _ => {}
         }
     }
@@ -221,7 +221,8 @@ fn s6_too_few_pairs_are_inconclusive_and_say_what_they_could_have_told() {
             assert_eq!((comparison.verdict, comparison.look), (Overall::Inconclusive, None), "{few} pairs");
             assert_eq!(comparison.pairs_wanted, 16 - few);
             for finding in comparison.findings {
-                let Verdict::Inconclusive { minimum_detectable_effect: Some(effect), because } = finding.verdict else {
+                let MetricVerdict::Inconclusive { minimum_detectable_effect: Some(effect), because } = finding.verdict
+                else {
                     panic!("{few} pairs: {finding:?}")
                 };
                 assert!(effect > 0.0 && because == Undecided::TooFewPairs { needed: 16 }, "{few} pairs: {finding:?}");
@@ -241,9 +242,9 @@ fn s6_twelve_metrics_need_eleven_pairs() {
     assert!(4.0 * 2.0_f64.powi(-11) > first.alpha && 4.0 * 2.0_f64.powi(-12) <= first.alpha);
 }
 
-/// What the documentation of the module `compare` says of how often it is wrong: to be written anew when the rule changes.
+/// Measure the error rates that the documentation of the module `compare` states. Run again, and rewrite them, when the rule changes.
 #[test]
-#[ignore = "takes minutes: cargo test --release -p crawlmark-results --test truth_s -- --ignored --nocapture"]
+#[ignore = "takes minutes: cargo test --release -p crawlmark-results --test all truth_s:: -- --ignored --nocapture"]
 fn operating_characteristics() {
     const TRIALS: u32 = 40_000;
     for sd in [0.01, 0.02, 0.03, 0.05, 0.10] {
@@ -266,7 +267,7 @@ fn operating_characteristics() {
         let mut machine = Machine::new(101, noise);
         let found = share(TRIALS, || {
             let comparison = judged(&machine.pairs(&FOUR, 0.05));
-            comparison.finding(Metric::CpuPerAttempt).is_some_and(|found| found.verdict == Verdict::Regression)
+            comparison.finding(Metric::CpuPerAttempt).is_some_and(|found| found.verdict == MetricVerdict::Regression)
         });
         println!("{name} 0.05: found {found}");
     }

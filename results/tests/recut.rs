@@ -18,7 +18,7 @@ use crawlmark_results::run::words;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-use crate::run::{Saved, Size, saved};
+use self::run::{Saved, Size, saved};
 
 const SMALL: Size = Size { shards: 3, seconds: 6, attempts: 400, warmup: Duration::ZERO };
 
@@ -236,7 +236,7 @@ fn a_part_reads_as_it_did() {
     let saved = saved(SMALL, 7);
     let golden = |name: &str, text: &str| {
         let text = text.replace(env!("CARGO_PKG_VERSION"), "0.0.0");
-        insta::with_settings!({ snapshot_path => "../golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(name, text);
         });
     };

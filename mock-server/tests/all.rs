@@ -1,0 +1,7 @@
+//! The target from outside: one program, so that the crate is linked once for all of its tests.
+
+mod faults;
+mod protocols;
+mod proxy;
+mod server;
+mod stubs;

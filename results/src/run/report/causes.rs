@@ -1,0 +1,163 @@
+//! Causes of failed requests in words, and what to do about them: one table for all places that people read.
+
+use std::cmp::Reverse;
+
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::{FailureCause, RequestCounts};
+use crawlmark_harness::units::grouped;
+
+/// Most causes in a sentence.
+const MOST: usize = 4;
+
+/// Remedy for a plain-text request that reached a TLS port.
+const USE_HTTPS: &str = "use https://";
+
+/// Remedy for a target that asks for a client certificate.
+const PASS_CERTIFICATE: &str = "pass a client certificate that the target trusts (--cert and --key)";
+
+/// Texts of error pages of servers, in lower case, each with its remedy. Servers answer such requests with status 400 or 403.
+const PAGES: [(&str, &str); 8] = [
+    // nginx.
+    ("plain http request was sent to https port", USE_HTTPS),
+    ("no required ssl certificate was sent", PASS_CERTIFICATE),
+    ("the ssl certificate error", PASS_CERTIFICATE),
+    // Go, and what is written in it (Caddy, Traefik).
+    ("sent an http request to an https server", USE_HTTPS),
+    // Apache httpd.
+    ("speaking plain http to an ssl", USE_HTTPS),
+    // Tomcat.
+    ("combination of host and port requires tls", USE_HTTPS),
+    // IIS.
+    ("403.4 - forbidden: ssl is required", USE_HTTPS),
+    ("403.7 - forbidden: client certificate", PASS_CERTIFICATE),
+];
+
+/// Return the name of a rejected status, as people read it everywhere.
+fn status_in_words(status: u16) -> String {
+    format!("status {status}")
+}
+
+/// Return the name of a kind of error, as people read it everywhere.
+pub(crate) fn error_in_words(kind: ErrorKind) -> String {
+    row(kind).0.to_owned()
+}
+
+/// Return the name of a cause, as people read it everywhere.
+#[must_use]
+pub fn cause_in_words(cause: FailureCause) -> String {
+    match cause {
+        FailureCause::Status(status) => status_in_words(status),
+        FailureCause::Error(kind) => error_in_words(kind),
+        FailureCause::Challenge => "challenge pages".to_owned(),
+    }
+}
+
+/// Failed requests by cause, the commonest first.
+#[must_use]
+pub fn failures(requests: &RequestCounts) -> Vec<(FailureCause, u64)> {
+    let rejected = requests.rejected_by_status.iter().map(|(status, n)| (FailureCause::Status(*status), *n));
+    let errors = requests.errors_by_kind.iter().map(|(kind, n)| (FailureCause::Error(*kind), *n));
+    let challenges = (FailureCause::Challenge, requests.soft_blocked);
+    let mut causes: Vec<_> = rejected.chain(errors).chain([challenges]).filter(|(_, n)| *n > 0).collect();
+    causes.sort_by_key(|(_, n)| Reverse(*n));
+    causes
+}
+
+/// List the commonest causes: `2,519 connection refused, 3 status 500`. The rest are `others`. Empty without any.
+pub(crate) fn listed(causes: impl IntoIterator<Item = (String, u64)>) -> String {
+    let mut causes = causes.into_iter();
+    let mut parts: Vec<String> =
+        causes.by_ref().take(MOST).map(|(cause, n)| format!("{} {cause}", grouped(n))).collect();
+    // Those of a foreign result may exceed all numbers.
+    let rest = causes.fold(0_u64, |sum, (_, n)| sum.saturating_add(n));
+    parts.extend((rest > 0).then(|| format!("{} others", grouped(rest))));
+    parts.join(", ")
+}
+
+/// Return the remedy of a cause, as an imperative, given the start of the body of an answer; none where it depends on the target.
+#[must_use]
+pub fn remedy_in_words(cause: FailureCause, excerpt: Option<&str>) -> Option<&'static str> {
+    match cause {
+        FailureCause::Error(kind) => row(kind).1,
+        FailureCause::Status(_) => {
+            let page = excerpt?.to_lowercase();
+            PAGES.iter().find(|(text, _)| page.contains(text)).map(|(_, remedy)| *remedy)
+        }
+        FailureCause::Challenge => None,
+    }
+}
+
+/// The name and the remedy of a kind of error.
+const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
+    use ErrorKind as Kind;
+    match kind {
+        Kind::AddressUnavailable => ("address unavailable", None),
+        Kind::Closed => ("closed without a response", None),
+        Kind::ConnectFailed => ("connection failed", None),
+        Kind::ConnectRefused => ("connection refused", None),
+        Kind::ConnectTimeout => ("connection timed out", None),
+        Kind::Incomplete => ("closed in the response", None),
+        Kind::Io => ("io", None),
+        Kind::Malformed => ("malformed", None),
+        Kind::Reset => ("reset", None),
+        Kind::Timeout => ("timed out", None),
+        Kind::TlsAlert => {
+            ("TLS alert from the target", Some("if the target asks for a client certificate, pass --cert and --key"))
+        }
+        Kind::TlsBadCertificate => {
+            ("invalid certificate", Some("replace the target's certificate, or pass --insecure"))
+        }
+        Kind::TlsClosed => ("closed in the TLS handshake", Some("check that the target's TLS is set up for this name")),
+        Kind::TlsExpired => (
+            "certificate not valid now",
+            Some("renew the target's certificate or set this machine's clock, or pass --insecure"),
+        ),
+        Kind::TlsIncompatible => (
+            "no common TLS version or cipher",
+            Some("let the target offer TLS 1.2 or 1.3, and remove --tls-min and --tls-max"),
+        ),
+        Kind::TlsNotSpoken => ("no TLS on this port", Some("use http:// if the target speaks plain HTTP on this port")),
+        Kind::TlsRequired => ("plain text to a TLS port", Some(USE_HTTPS)),
+        Kind::TlsUnknownIssuer => (
+            "certificate of unknown issuer",
+            Some("pass --cacert FILE with the certificate of its issuer, or --insecure"),
+        ),
+        Kind::TlsWrongName => (
+            "certificate for another name",
+            Some("use a name of the certificate in the URL (--connect-to sets the address), or pass --insecure"),
+        ),
+        Kind::TooManyFiles => ("too many files", None),
+        Kind::WrongBody => ("wrong body", None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_say_so_have_a_remedy_and_others_have_none() {
+        // As the servers write them; the first 256 bytes.
+        for (page, remedy) in [
+            (
+                "<html>\r\n<head><title>400 The plain HTTP request was sent to HTTPS port</title></head>",
+                Some(USE_HTTPS),
+            ),
+            ("<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>", Some(PASS_CERTIFICATE)),
+            ("<html>\r\n<head><title>400 The SSL certificate error</title></head>", Some(PASS_CERTIFICATE)),
+            ("Client sent an HTTP request to an HTTPS server.\n", Some(USE_HTTPS)),
+            (
+                "<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>400 Bad Request</title>\n</head>\
+                 <body>\n<h1>Bad Request</h1>\n<p>Your browser sent a request that this server could not understand.<br />\n\
+                 Reason: You're speaking plain HTTP to an SSL-enab",
+                Some(USE_HTTPS),
+            ),
+            ("Bad Request\r\nThis combination of host and port requires TLS.\r\n", Some(USE_HTTPS)),
+            ("<html>\r\n<head><title>400 Bad Request</title></head>", None),
+        ] {
+            assert_eq!(remedy_in_words(FailureCause::Status(400), Some(page)), remedy, "{page}");
+        }
+        assert_eq!(remedy_in_words(FailureCause::Status(400), None), None);
+        assert_eq!(remedy_in_words(FailureCause::Error(ErrorKind::TlsRequired), None), Some(USE_HTTPS));
+    }
+}

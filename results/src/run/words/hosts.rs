@@ -1,0 +1,69 @@
+//! Table of the hosts of a crawl of several.
+
+use std::cmp::Reverse;
+
+use super::times::{Clocked, unfinished};
+use crate::run::report::{HostRow, Report};
+use crate::show::doc::{Column, Table};
+use crate::show::text::{counted, grouped, micros};
+
+/// The `most` busiest hosts, the busiest first; empty for a crawl of one.
+pub(super) fn table(report: &Report, most: usize) -> Table {
+    let mut rows: Vec<&HostRow> = report.by_host.iter().collect();
+    rows.sort_by_key(|row| (row.host.is_none(), Reverse(row.attempts)));
+    let more = rows.len().saturating_sub(most);
+    let caption = match more {
+        0 => "By host".to_owned(),
+        more => format!("By host, the {most} busiest ({} in the report)", counted(more as u64, "more row")),
+    };
+    // The run's times have those as well, at the age that they reached.
+    let bounded = Clocked::of(report).latency().map_or(0, |latency| latency.censored);
+    let caption = match bounded {
+        0 => caption,
+        n => format!(
+            "{caption}; times of good and not-found responses alone, without the {} that {}",
+            counted(n, "request"),
+            unfinished(report)
+        ),
+    };
+    let time = |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| micros(us as f64));
+    let row = |row: &HostRow| {
+        let number = |host: u32| format!("host {host}");
+        let name = row.name.clone().or_else(|| row.host.map(number)).unwrap_or_else(|| "all others".to_owned());
+        let counts = [row.attempts, row.ok, row.not_found, row.errors, row.throttled].map(grouped);
+        [name].into_iter().chain(counts).chain([row.p50_us, row.p99_us].map(time)).collect()
+    };
+    Table {
+        caption,
+        columns: vec![
+            Column::words("host"),
+            Column::numbers("requests").leaving(2),
+            Column::numbers("ok"),
+            Column::numbers("not found").leaving(1),
+            Column::numbers("errors"),
+            Column::numbers("throttled"),
+            Column::numbers("p50").leaving(3),
+            Column::numbers("p99"),
+        ],
+        rows: rows.into_iter().take(most).map(row).collect(),
+        ..Table::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlmark_harness::stats::Series;
+
+    #[test]
+    fn the_caption_says_which_requests_the_times_of_the_run_have_and_those_of_the_hosts_do_not() {
+        let mut report: Report = serde_json::from_str(include_str!("../../../example/result.json")).unwrap();
+        let mut caption_with = |censored| {
+            report.latency.get_mut(Series::ResponseOk.name()).unwrap().censored = censored;
+            table(&report, 9).caption
+        };
+        assert_eq!(caption_with(0), "By host");
+        let expected = "By host; times of good and not-found responses alone, without the 3 requests that were cut off or never sent";
+        assert_eq!(caption_with(3), expected);
+    }
+}

@@ -1,0 +1,103 @@
+//! The journal of a search, which the search goes on from: its head, and a line for each probe.
+//!
+//! Called by the command that searches. Must not decide what a probe means.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::laws;
+use super::probe::ProbeReport;
+use super::saved::Question;
+use super::search::Bounds;
+use crate::run::report::Environment;
+use crate::run::result_dir::foreign;
+
+/// The name of the journal: what was asked and with what in its first line, a probe in each of the others.
+pub const JOURNAL: &str = "probes.jsonl";
+
+/// Question, program and machine: probes of another program or machine do not belong to the same search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchHead {
+    /// The version that probed.
+    pub crawlmark_version: String,
+    /// The machine that it ran on.
+    pub environment: Environment,
+    /// Question of the search.
+    pub question: Question,
+    /// See [`fingerprint`]: it tells apart what `question` leaves out, for it may be secret.
+    pub fingerprint: u32,
+}
+
+impl SearchHead {
+    /// A search of this program, on the machine that it runs on.
+    #[must_use]
+    pub fn here(question: Question, environment: Environment, fingerprint: u32) -> Self {
+        Self { crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(), environment, question, fingerprint }
+    }
+}
+
+/// FNV-1a, 32 bit, over words: stable over versions and machines. Too short for anybody to find a secret by it: of four thousand
+/// million guesses each has one.
+#[must_use]
+pub fn fingerprint<'a>(words: impl Iterator<Item = &'a [u8]>) -> u32 {
+    // A separator that is in no UTF-8 keeps words apart.
+    let bytes = words.flat_map(|word| word.iter().copied().chain([0xff]));
+    bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// A journal, read back: what was asked, and its probes. A last line that was not written to its end is no probe.
+///
+/// # Errors
+/// When it has no first line, or a line before the last is none of its own: what is wrong, in words.
+pub fn read_journal(text: &str) -> Result<(SearchHead, Vec<ProbeReport>), String> {
+    let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+    let (first, _) = lines.next().ok_or("it is empty")?;
+    let begun: SearchHead =
+        foreign::from_str(first).map_err(|error| format!("line 1: {}", foreign::one_line(&error)))?;
+    let Bounds { least, greatest, .. } = begun.question.bounds;
+    let rest: Vec<(&str, usize)> = lines.collect();
+    let mut probes: Vec<ProbeReport> = Vec::new();
+    for (at, (line, number)) in rest.iter().enumerate() {
+        match foreign::from_str::<ProbeReport>(line) {
+            Ok(probe) if (least..=greatest).contains(&probe.per_min) => {
+                laws::check(&begun.question, at + 1, &probe).map_err(|why| format!("line {number}: {why}"))?;
+                probes.push(probe);
+            }
+            Ok(probe) => return Err(format!("line {number}: a probe of {} was never asked for", probe.per_min)),
+            Err(_) if at + 1 == rest.len() && !text.ends_with('\n') => {}
+            Err(error) => return Err(format!("line {number}: {}", foreign::one_line(&error))),
+        }
+    }
+    Ok((begun, probes))
+}
+
+/// A line of a journal.
+///
+/// # Errors
+/// When it is no JSON.
+pub fn journal_line(line: &impl Serialize) -> Result<String, serde_json::Error> {
+    Ok(serde_json::to_string(line)? + "\n")
+}
+
+/// List the differences between two searches, by name and as saved: why one cannot go on from the other. Of the machines only what
+/// makes another one of them: limits and the kernel's settings may change.
+#[must_use]
+pub fn searches_differ(saved: &SearchHead, asked: &SearchHead) -> Vec<String> {
+    let fields = |begun: &SearchHead| -> BTreeMap<String, String> {
+        let value = serde_json::to_value(&begun.question).unwrap_or_default();
+        let fields = value.as_object().cloned().unwrap_or_default();
+        let cpu = begun.environment.cpu_model.as_deref().unwrap_or("unknown");
+        let machine = format!("{cpu}, {} cores", begun.environment.cores);
+        let others = [
+            ("crawlmark", begun.crawlmark_version.clone()),
+            ("machine", machine),
+            ("values of flags, or the list of URLs", begun.fingerprint.to_string()),
+        ];
+        let fields = fields.into_iter().map(|(name, value)| (name, value.to_string()));
+        fields.chain(others.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
+    };
+    let (saved, asked) = (fields(saved), fields(asked));
+    let differs = saved.iter().filter(|(name, value)| asked.get(*name) != Some(value));
+    differs.map(|(name, value)| format!("{name} ({value})")).collect()
+}

@@ -1,0 +1,19 @@
+//! Results from outside: one program, so that the crate is linked once for all of its tests.
+
+mod capacity;
+mod capacity_truth;
+mod contest;
+mod edited_results;
+mod export;
+mod foreign_results;
+mod ladder;
+mod overlay;
+mod page;
+mod pictures;
+mod plots;
+mod recut;
+mod rehearsal;
+mod report;
+mod scaling;
+mod truth_c;
+mod truth_s;

@@ -1,0 +1,225 @@
+//! Findings and verdicts over shapes of runs: what was cut off, what was in the warm-up, and limits that held or did not.
+
+use std::cell::Cell;
+
+use crawlmark_harness::plan::OnThrottle;
+use crawlmark_harness::sample::Quota;
+use crawlmark_results::export::{Format, export};
+use crawlmark_results::run::report::{BindingReport, Verdict};
+use serde_json::Value;
+
+use super::outcomes::{judged, lines_of};
+use super::stalls::{Answer, Takes, closed, finding, open};
+use super::*;
+
+/// One answer every 20 ms, to one request after another.
+fn serial(_: u32, sent: Nanos) -> Duration {
+    thread_local!(static NEXT: Cell<u64> = const { Cell::new(0) });
+    // Another run begins.
+    let before = if sent == Nanos::default() && NEXT.get() > 30_000_000_000 { 0 } else { NEXT.get() };
+    NEXT.set(before.max(sent.0) + 20_000_000);
+    Duration::from_nanos(NEXT.get() - sent.0)
+}
+
+type Change = fn(&mut Report);
+
+fn fast(_: u32, _: Nanos) -> Duration {
+    20 * MS
+}
+
+/// Answers good ones, and `other` in the milliseconds of the run from `FROM` to `TO`.
+fn between<const FROM: u64, const TO: u64>(sent: Nanos, other: Outcome) -> (Outcome, Advice) {
+    let is_other = (FROM..TO).contains(&(sent.0 / 1_000_000));
+    if is_other { (other, GOOD.1) } else { GOOD }
+}
+
+/// One request in a hundred is let through, and nothing is said of the others' wait.
+fn refuses(_: u32, sent: Nanos) -> (Outcome, Advice) {
+    let asks = Advice { repeat: Repeat::MayHelp, wait: None, quota: None::<Quota>, held_ns: None };
+    if (sent.0 / 20_000_000).is_multiple_of(100) { GOOD } else { (Outcome::Throttled, asks) }
+}
+
+/// A run of a plan against [`serial`], in a thread of its own: the target begins with it.
+fn overloaded(plan: &RunPlan) -> Report {
+    std::thread::scope(|scope| scope.spawn(|| run(plan, &[], serial).report(plan)).join().unwrap())
+}
+
+#[test]
+fn a_finding_says_what_held_and_nothing_else() {
+    let good: Answer = |_, _| GOOD;
+    let cut = |grace, plan| RunPlan { grace, timeout: 60 * S, ..plan };
+    let mut ignoring = closed(32, 6);
+    ignoring.throttling.on_throttle = OnThrottle::Ignore;
+    ignoring.throttling.retries = 0;
+    let paced = |s| RunPlan { rate: Some(per_s(30)), ..closed(8, s) };
+    let few = RunPlan { duration: None, rate: None, arrivals: Arrivals::Asap, ..run_of(1, 64, 5) };
+    let warm = RunPlan { warmup: 5 * S, ..few.clone() };
+    let cases: [(&str, RunPlan, Takes, Answer, Verdict, &str); 11] = [
+        (
+            "more than half cut off",
+            cut(100 * MS, closed(250, 4)),
+            serial,
+            good,
+            Verdict::TargetLimited,
+            "The target answers 50.0/s of the 110/s that were sent",
+        ),
+        (
+            "cut off in an open loop",
+            cut(200 * MS, open(400, 100, 5)),
+            serial,
+            good,
+            Verdict::TargetLimited,
+            "The target answers 50.",
+        ),
+        (
+            "a quarter cut off",
+            cut(100 * MS, closed(60, 4)),
+            serial,
+            good,
+            Verdict::Errors,
+            "21 % of requests were cut off at the end",
+        ),
+        (
+            "some cut off",
+            cut(10 * MS, closed(10, 4)),
+            serial,
+            good,
+            Verdict::Valid,
+            "49.9/s: limited by the 10 connections",
+        ),
+        (
+            "failures in the warm-up",
+            RunPlan { warmup: 3 * S, ..paced(8) },
+            fast,
+            |_, sent| between::<0, 2_900>(sent, Outcome::Rejected),
+            Verdict::Valid,
+            "/s of 30.0/s, as requested",
+        ),
+        (
+            "failures after the warm-up",
+            RunPlan { warmup: 3 * S, ..paced(8) },
+            fast,
+            |_, sent| between::<4_000, 7_500>(sent, Outcome::Rejected),
+            Verdict::TargetLimited,
+            "No good response from 4 s to 7 s",
+        ),
+        ("a warm-up only", warm, fast, good, Verdict::NothingMeasured, "Nothing was measured: the run ended"),
+        (
+            "refused",
+            ignoring,
+            fast,
+            refuses,
+            Verdict::TargetLimited,
+            "99.0 % of requests were throttled; finished after ",
+        ),
+        (
+            "half not found",
+            paced(8),
+            fast,
+            |_, sent| between::<0, 4_000>(sent, Outcome::NotFound),
+            Verdict::Valid,
+            " % of requests were not found (404 or 410)",
+        ),
+        ("few items", few, fast, good, Verdict::Valid, "250/s good: at most 5 of the 64 connections were in use"),
+        ("a rate", paced(8), fast, good, Verdict::Valid, "/s of 30.0/s, as requested"),
+    ];
+    let wrong = cases.into_iter().filter_map(|(name, plan, takes, answer, verdict, expected)| {
+        let run = || run_against(&plan, &[], takes, answer).report(&plan);
+        let report = std::thread::scope(|scope| scope.spawn(run).join().unwrap());
+        let (said, is) = (finding(&report), report.validity.verdict);
+        let is_right = said.contains(expected) && is == verdict;
+        (!is_right).then(|| format!("{name}: {is:?} {said} {:?}", report.validity.reasons))
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
+    let plan = RunPlan { rate: Some(per_s(30)), ..closed(8, 8) };
+    let healthy = run(&plan, &[], fast).report(&plan);
+    let slow_client: Change = |report| {
+        report.validity.verdict = Verdict::ClientLimited;
+        report.shards[0].usage.run_delay_share = Some(0.054);
+    };
+    let missed: Change = |report| {
+        let binding = BindingReport { rate: 0.999, concurrency: 0.001, pause: 0.0, target: 0.0, idle: 0.0 };
+        (report.totals.attempts_per_s, report.totals.ok_per_s, report.binding) = (20.0, Some(20.0), binding);
+        report.budget.as_mut().unwrap().achieved_per_s = 20.0;
+    };
+    let cases: [(&str, Change, &str); 4] = [
+        (
+            "a rate that was reached",
+            slow_client,
+            "/s of 30.0/s, but this client was slow: shard 0 waited for a CPU 5.4 %",
+        ),
+        ("a rate that was missed", missed, "20.0/s of 30.0/s: no limit explains it; see "),
+        (
+            "a rate missed by a slow client",
+            |report| {
+                report.validity.verdict = Verdict::ClientLimited;
+                report.shards[0].usage.run_delay_share = Some(0.054);
+                (report.totals.attempts_per_s, report.totals.ok_per_s) = (20.0, Some(20.0));
+                report.budget.as_mut().unwrap().achieved_per_s = 20.0;
+            },
+            "20.0/s of 30.0/s: limited by this client (shard 0 waited for a CPU 5.4 % of the time)",
+        ),
+        (
+            "connections in use for some of the time",
+            |report| {
+                report.binding = BindingReport { rate: 0.6, concurrency: 0.4, pause: 0.0, target: 0.0, idle: 0.0 };
+                (report.totals.attempts_per_s, report.totals.ok_per_s) = (20.0, Some(20.0));
+                report.shards.iter_mut().for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
+            },
+            "20.0/s of 30.0/s: limited by the 8 connections 40 % of the time",
+        ),
+    ];
+    let wrong = cases.into_iter().filter_map(|(name, change, expected)| {
+        let mut report = healthy.clone();
+        change(&mut report);
+        let said = finding(&report);
+        (!said.contains(expected)).then(|| format!("{name}: {said}"))
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn all_that_is_shown_of_a_run_counts_what_was_cut_off_alike() {
+    let plan = RunPlan { grace: 100 * MS, timeout: 60 * S, ..closed(60, 4) };
+    let mut report = judged(overloaded(&plan), &plan, &["error_rate < 1%", "ok_rate > 99%"]);
+    let (ok, aborted) = (report.ledger.ok, report.ledger.aborted);
+    assert!(report.totals.attempts == ok + aborted && aborted > 50, "{aborted}");
+    report.totals.attempts_by_status.insert(200, ok);
+    let measured = |metric: &str| {
+        let condition: Condition = format!("{metric} >= 0").parse().unwrap();
+        of_report(condition.metric, &report).value().unwrap()
+    };
+    let [errors, per_s] = [aborted as f64 / report.totals.attempts as f64, ok as f64 / report.totals.duration_s];
+    let k6: Value = serde_json::from_str(&export(&report, Format::K6Summary).unwrap()).unwrap();
+    let k6 = |metric: &str| k6["metrics"][metric]["values"]["rate"].as_f64().unwrap();
+    let points: Value = serde_json::from_str(&export(&report, Format::GithubBenchmarkBigger).unwrap()).unwrap();
+    let points = points.as_array().unwrap();
+    let point = points.iter().find(|point| point["name"].as_str().unwrap().ends_with("attempts per second"));
+    let figures = [
+        ("error_rate", measured("error_rate"), errors),
+        ("1 - ok_rate", 1.0 - measured("ok_rate"), errors),
+        ("k6 http_req_failed", k6("http_req_failed"), errors),
+        ("attempts_rate", measured("attempts_rate"), per_s),
+        ("rate", measured("rate"), per_s),
+        ("k6 http_reqs", k6("http_reqs"), per_s),
+        ("k6 iterations", k6("iterations"), per_s),
+        ("github-benchmark", point.unwrap()["value"].as_f64().unwrap(), per_s),
+    ];
+    for (name, is, wanted) in figures {
+        assert!((is - wanted).abs() < 1e-9, "{name}: {is}, not {wanted}");
+    }
+    let junit = export(&report, Format::Junit).unwrap();
+    assert!(junit.contains("tests=\"2\" failures=\"2\"") && junit.contains("value=\"errors\""), "{junit}");
+    let page = words::doc(&report, &[]).html(&[]);
+    let document = roxmltree::Document::parse(page.split_once('\n').unwrap().1).unwrap();
+    let mut lines = Vec::new();
+    lines_of(document.descendants().find(|node| node.attribute("id") == Some("figures")).unwrap(), &mut lines);
+    let shown = lines.join(" | ");
+    let percent = format!("{:.0} %", errors * 100.0);
+    assert!(shown.contains(&format!("errors | {percent} | {aborted} cut off at the end")), "{shown}");
+    assert!(shown.contains(&format!("requests | {per_s:.1}/s")), "{shown}");
+}

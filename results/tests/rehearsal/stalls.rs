@@ -1,0 +1,170 @@
+//! Shapes of load on a target that stalls, and on others that must not be said to.
+
+use std::cell::Cell;
+
+use super::*;
+
+/// Time of an answer outside of stalls.
+const FAST: Duration = Duration::from_millis(20);
+
+/// Answers wait for the end of the first `SILENT` of each `PERIOD` ms; the first period has no stall.
+fn periodic<const PERIOD: u64, const SILENT: u64>(_: u32, sent: Nanos) -> Duration {
+    let (ms, of) = (sent.0 / 1_000_000, sent.0 % (PERIOD * 1_000_000));
+    let left = Duration::from_nanos((SILENT * 1_000_000).saturating_sub(of));
+    if ms < PERIOD { FAST } else { left + FAST }
+}
+
+/// Answers wait from `FROM` to `TO` ms.
+fn once<const FROM: u64, const TO: u64>(_: u32, sent: Nanos) -> Duration {
+    let end = Nanos(TO * 1_000_000);
+    if sent.0 >= FROM * 1_000_000 && sent < end { Duration::from_nanos(end.since(sent)) + FAST } else { FAST }
+}
+
+/// Clients give up after 300 ms.
+fn timed_out(shard: u32, sent: Nanos) -> Duration {
+    periodic::<2_000, 1_000>(shard, sent).min(300 * MS)
+}
+
+fn times_out(shard: u32, sent: Nanos) -> (Outcome, Advice) {
+    let is_late = periodic::<2_000, 1_000>(shard, sent) > 300 * MS;
+    if is_late { (Outcome::Error(ErrorKind::Timeout), GOOD.1) } else { GOOD }
+}
+
+/// `PERCENT` of the answers take `SLOW` ms, at random.
+fn mixed<const PERCENT: u64, const SLOW: u64>(_: u32, _: Nanos) -> Duration {
+    thread_local!(static ANSWERS: Cell<u64> = const { Cell::new(0) });
+    // Requests that are sent at one time take different ones.
+    let random = ANSWERS.replace(ANSWERS.get() + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let random = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
+    if random % 100 < PERCENT { Duration::from_millis(SLOW) } else { Duration::from_millis(15 + random % 10) }
+}
+
+/// Every answer takes a second.
+fn slow(_: u32, _: Nanos) -> Duration {
+    S
+}
+
+/// A quota of ten requests in every two seconds.
+fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
+    let wait = Some(Duration::from_nanos(2_000_000_000 - sent.0 % 2_000_000_000));
+    let asks = Advice { repeat: Repeat::MayHelp, wait, quota: None, held_ns: None };
+    if sent.0 % 2_000_000_000 < 100_000_000 { GOOD } else { (Outcome::Throttled, asks) }
+}
+
+/// Two requests of half a second at 3 s, and one of two seconds at 7 s, that others overtake.
+fn three_slow(_: u32, sent: Nanos) -> Duration {
+    match sent.0 / 1_000_000 {
+        3_160..3_180 | 3_660..3_680 => 500 * MS,
+        7_160..7_180 => 2 * S,
+        _ => Duration::from_millis(1),
+    }
+}
+
+/// The outcome of a run with its finding, as its page shows them.
+pub(super) fn finding(report: &Report) -> String {
+    let page = words::doc(report, &[]).html(&[]);
+    let outcome = page.split_once("id=\"outcome\"").unwrap().1.split_once("</section>").unwrap().0;
+    let texts = outcome.split('<').filter_map(|tag| tag.split_once('>')).map(|(_, text)| text);
+    texts.collect()
+}
+
+pub(super) type Takes = fn(u32, Nanos) -> Duration;
+pub(super) type Answer = fn(u32, Nanos) -> (Outcome, Advice);
+
+const ALWAYS: Answer = |_, _| GOOD;
+
+pub(super) fn closed(connections: u32, s: u32) -> RunPlan {
+    RunPlan { rate: None, arrivals: Arrivals::Asap, duration: Some(s * S), ..run_of(2, connections, 1 << 40) }
+}
+
+pub(super) fn open(connections: u32, rate: u64, s: u32) -> RunPlan {
+    timed(connections, rate, s * S)
+}
+
+#[test]
+fn stalls_are_counted_with_their_time_and_share() {
+    let poisson = RunPlan { arrivals: Arrivals::Poisson, ..open(1_000, 100, 20) };
+    let cases: [(&str, RunPlan, Takes, Answer, &str); 10] = [
+        (
+            "one",
+            open(1_000, 500, 12),
+            once::<4_000, 4_800>,
+            ALWAYS,
+            "1 stall, 820 ms of 12.0 s without a response (6.8 %), at 4 s; p99 700 ms (median 20.0 ms).",
+        ),
+        (
+            "half of the time, 64 connections",
+            closed(64, 24),
+            periodic::<2_000, 1_000>,
+            ALWAYS,
+            "11 stalls, one every 2.00 s: 11.2 s of 24.0 s without a response (47 %), longest 1.02 s at 2 s",
+        ),
+        (
+            "half of the time, open loop",
+            open(1_000, 500, 24),
+            periodic::<2_000, 1_000>,
+            ALWAYS,
+            "11 stalls, one every 2.00 s: 11.2 s of 24.0 s without a response (47 %), longest 1.02 s at 2 s",
+        ),
+        ("half of the time, Poisson", poisson, periodic::<2_000, 1_000>, ALWAYS, "9 stalls, one every 2.00 s: 9."),
+        (
+            "half of each half second",
+            closed(64, 8),
+            periodic::<500, 250>,
+            ALWAYS,
+            "15 stalls, one every 500 ms: 3.90 s of 8.01 s",
+        ),
+        ("a tenth", closed(64, 12), periodic::<2_000, 200>, ALWAYS, "5 stalls, one every 2.00 s: 1.10 s of 12.0 s"),
+        ("nine tenths", closed(64, 22), periodic::<2_000, 1_800>, ALWAYS, "10 stalls, one every 2.00 s: 18."),
+        (
+            "nine tenths, open loop",
+            open(2_000, 500, 22),
+            periodic::<2_000, 1_800>,
+            ALWAYS,
+            "10 stalls, one every 2.00 s: 18.",
+        ),
+        (
+            "timeouts",
+            RunPlan { timeout: 300 * MS, ..closed(64, 12) },
+            timed_out,
+            times_out,
+            "5 stalls, one every 2.00 s: 5.",
+        ),
+        ("until the end", closed(64, 12), once::<8_000, 60_000>, ALWAYS, "No good response from 8 s to the end"),
+    ];
+    let wrong = cases.into_iter().filter_map(|(name, plan, takes, answer, expected)| {
+        let said = finding(&run_against(&plan, &[], takes, answer).report(&plan));
+        (!said.contains(expected)).then(|| format!("{name}: {said}"))
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn slow_idle_and_throttled_targets_do_not_stall() {
+    let warm_up = RunPlan { warmup: 5 * S, ..open(1_000, 500, 12) };
+    let poisson = |rate, s| RunPlan { arrivals: Arrivals::Poisson, ..open(1_000, rate, s) };
+    let paced = RunPlan { rate: Some(per_s(2)), ..closed(64, 20) };
+    let cases: [(&str, RunPlan, Takes, Answer); 13] = [
+        ("fast", closed(64, 8), |_, _| FAST, ALWAYS),
+        ("slow throughout", closed(64, 20), slow, ALWAYS),
+        ("slow throughout, open loop", open(1_000, 50, 20), slow, ALWAYS),
+        ("a tenth slow, eight connections", closed(8, 60), mixed::<10, 2_000>, ALWAYS),
+        ("half slow, two connections", closed(2, 60), mixed::<50, 1_000>, ALWAYS),
+        ("a tenth slow, open loop", open(1_000, 500, 20), mixed::<10, 1_000>, ALWAYS),
+        ("three slow answers that others overtake", open(50, 30, 10), three_slow, ALWAYS),
+        ("idle by rate", paced, |_, _| FAST, ALWAYS),
+        ("Poisson at a low rate", poisson(2, 60), |_, _| FAST, ALWAYS),
+        ("Poisson at a low rate, a tenth slow", poisson(5, 120), mixed::<10, 1_000>, ALWAYS),
+        ("one connection, one slow answer", RunPlan { shards: 1, ..closed(1, 12) }, once::<4_000, 4_800>, ALWAYS),
+        ("throttled", closed(64, 12), |_, _| FAST, by_quota),
+        ("in the warm-up", warm_up, once::<3_000, 4_000>, ALWAYS),
+    ];
+    let wrong = cases.into_iter().filter_map(|(name, plan, takes, answer)| {
+        let said = finding(&run_against(&plan, &[], takes, answer).report(&plan));
+        said.contains("stall").then(|| format!("{name}: {said}"))
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+    let plan = RunPlan { rate: Some(per_s(500)), ..closed(64, 10) };
+    let blocked = run(&plan, &[Incident::Block { at: 3 * S, lasts: 600 * MS }], |_, _| FAST).report(&plan);
+    assert!(!finding(&blocked).contains("stall"), "it was this client: {}", finding(&blocked));
+}

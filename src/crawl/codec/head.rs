@@ -1,0 +1,111 @@
+//! Framing of a response, read from its head: RFC 9112, 6.3, and the strict reading where that leaves a choice.
+
+use super::{Malformed, RequestKind};
+use crate::crawl::header_fields::HeaderFields;
+
+/// Version of HTTP/1.0, as the parser numbers it.
+const HTTP_1_0: u8 = 0;
+
+/// Extent of the content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    Length(u64),
+    Chunked,
+    UntilClose,
+}
+
+/// Facts of a head that decide what follows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) framing: Framing,
+    pub(super) keeps_alive: bool,
+}
+
+/// Read the framing of a final response, and return the digits that it depends on, if they are all that it depends on: the value of the
+/// only content length.
+pub(super) fn read(
+    status: u16,
+    version: u8,
+    request: RequestKind,
+    fields: HeaderFields<'_>,
+) -> Result<(Facts, Option<&[u8]>), Malformed> {
+    let (mut length, mut coding, mut only_length) = (None, None, None);
+    let (mut closes, mut keeps) = (false, version != HTTP_1_0);
+    for (name, value) in fields.iter() {
+        match name.len() {
+            10 if name.eq_ignore_ascii_case("connection") => {
+                for token in list(value) {
+                    closes |= token.eq_ignore_ascii_case(b"close");
+                    keeps |= token.eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            14 if name.eq_ignore_ascii_case("content-length") => {
+                only_length = length.is_none().then_some(value);
+                length = Some(add_lengths(length, value));
+            }
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => coding = Some(add_codings(coding, value)),
+            _ => {}
+        }
+    }
+    let has_content = request != RequestKind::Head && !matches!(status, 204 | 304);
+    let framing = match (length, coding) {
+        _ if !has_content => Framing::Length(0),
+        (Some(_), Some(_)) => return Err(Malformed::BothLengths),
+        (None, Some(Coding::Chunked)) if version != HTTP_1_0 => Framing::Chunked,
+        (None, Some(_)) => return Err(Malformed::TransferEncoding),
+        (Some(length), None) => Framing::Length(length.ok_or(Malformed::Length)?),
+        (None, None) => Framing::UntilClose,
+    };
+    let facts = Facts { framing, keeps_alive: keeps && !closes && framing != Framing::UntilClose };
+    let is_by_length = has_content && matches!(framing, Framing::Length(_));
+    Ok((facts, only_length.filter(|value| is_by_length && digits(value).is_some())))
+}
+
+/// Last of the transfer codings so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coding {
+    /// `chunked`, once.
+    Chunked,
+    /// Another one, which `chunked` may follow.
+    Other,
+    /// An invalid list, whatever follows.
+    Invalid,
+}
+
+fn add_codings(before: Option<Coding>, value: &[u8]) -> Coding {
+    list(value).fold(before.unwrap_or(Coding::Other), |before, token| match before {
+        Coding::Chunked | Coding::Invalid => Coding::Invalid,
+        Coding::Other if token.is_empty() => Coding::Invalid,
+        Coding::Other if token.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
+        Coding::Other => Coding::Other,
+    })
+}
+
+/// The length that all fields so far agree on; none when they differ or are no numbers.
+#[expect(clippy::option_option, reason = "no field, and fields that cannot be read")]
+fn add_lengths(before: Option<Option<u64>>, value: &[u8]) -> Option<u64> {
+    if before.is_none()
+        && let Some(length) = digits(value)
+    {
+        return Some(length);
+    }
+    let mut all = before;
+    for token in list(value) {
+        let length = digits(token)?;
+        if all.is_some_and(|other| other != Some(length)) {
+            return None;
+        }
+        all = Some(Some(length));
+    }
+    all?
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
+    let add = |number: u64, byte: &u8| number.checked_mul(10)?.checked_add(u64::from(byte.checked_sub(b'0')?));
+    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    if is_number { text.iter().try_fold(0, add) } else { None }
+}
+
+fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}

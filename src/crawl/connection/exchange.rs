@@ -1,0 +1,139 @@
+//! State of one request and its response on a connection.
+//!
+//! Advanced by the connection; it must not know how bytes are read and written.
+
+use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::workload::Flight;
+
+use crate::crawl::HoldHeader;
+use crate::crawl::codec::{Malformed, Received, Repetition, Sink};
+use crate::crawl::expect::Expected;
+use crate::crawl::head::HeadFacts;
+use crate::crawl::header_fields::HeaderFields;
+
+/// Bytes that one turn of a task may read and write: two milliseconds at the worst case of some 30 ns each.
+pub(super) const TURN_BYTES: usize = 64 << 10;
+
+/// Bytes that a read or a write counts for at least, so that a turn has at most 64 of them. Tokio's budget is 128, so the timer of
+/// the deadline is always polled.
+const STEP_BYTES: usize = 1 << 10;
+
+/// The times of an exchange.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::crawl) struct Watch<'a> {
+    pub(in crate::crawl) clock: Clock,
+    /// Start of the exchange.
+    pub(in crate::crawl) sent: Nanos,
+    /// End of its time limit.
+    pub(in crate::crawl) deadline: Nanos,
+    /// Progress, read when the exchange is cut off.
+    pub(in crate::crawl) flight: &'a Flight,
+}
+
+/// Reason why there is no complete answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::crawl) enum Failure {
+    /// Nothing of the request was written.
+    NotSent(Unusable),
+    /// The request was sent at least in part, and its answer is incomplete.
+    Broken(Broken),
+}
+
+/// Reason why a connection cannot carry a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::crawl) enum Unusable {
+    /// The target closed it, or it failed.
+    Ended(ErrorKind),
+    /// The target sent bytes that no request had asked for.
+    Spoke,
+}
+
+/// An exchange without a complete answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::crawl) struct Broken {
+    pub(in crate::crawl) kind: ErrorKind,
+    /// Status of the answer; none if its head did not arrive.
+    pub(in crate::crawl) status: Option<u16>,
+}
+
+/// A request on its way and its response.
+pub(super) struct Exchange<'a> {
+    /// The part of the request's body that is not in the connection's buffer.
+    pub(super) body: &'a [u8],
+    pub(super) writing: Writing,
+    pub(super) expected: Expected<'a>,
+    /// The rule that the response broke.
+    pub(super) malformed: Option<Malformed>,
+    /// True once the head of the response has arrived.
+    pub(super) has_head: bool,
+    pub(super) watch: Watch<'a>,
+    /// Bytes that this turn may still read and write.
+    pub(super) left: usize,
+}
+
+/// Progress of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writing {
+    On,
+    /// Everything is written, but a TLS stream may still buffer some of it.
+    Flushing,
+    Done,
+    /// Writing failed; a response may still arrive.
+    Failed(ErrorKind),
+}
+
+/// Receiver of a response.
+pub(super) struct Response<'a, 'b> {
+    /// The last head on this connection.
+    pub(super) head: &'a mut Option<HeadFacts>,
+    pub(super) has_head: &'a mut bool,
+    pub(super) expected: &'a mut Expected<'b>,
+    pub(super) held: HoldHeader,
+}
+
+impl Sink for Response<'_, '_> {
+    fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> Repetition {
+        let head = self.head.insert(HeadFacts::read(status, fields, self.held));
+        *self.has_head = true;
+        self.expected.begin(status);
+        // Both are of the moment.
+        if head.signals.is_none() && self.held == HoldHeader::Ignored {
+            Repetition::Allowed
+        } else {
+            Repetition::Refused
+        }
+    }
+
+    fn repeated_head(&mut self) {
+        *self.has_head = true;
+        if let Some(head) = self.head {
+            self.expected.begin(head.status);
+        }
+    }
+
+    fn content(&mut self, part: &[u8]) {
+        self.expected.take(part);
+    }
+}
+
+impl Exchange<'_> {
+    pub(super) fn spend(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes.max(STEP_BYTES));
+    }
+
+    /// Return a failure of this kind, or of the write error if the connection closed before a response. Notes its details: the rule that
+    /// the response broke, or the content that arrived.
+    pub(super) fn broken(&self, kind: ErrorKind, status: Option<u16>, received: Option<Received>) -> Failure {
+        let kind = match self.writing {
+            Writing::Failed(failed) if kind == ErrorKind::Closed => failed,
+            _ => kind,
+        };
+        let is_cut = matches!(kind, ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout);
+        let of_content = || received.filter(|_| is_cut).map(|received| received.to_string());
+        if let Some(details) = self.malformed.map(|rule| rule.to_string()).or_else(of_content) {
+            self.watch.flight.explain(kind, details);
+        }
+        Failure::Broken(Broken { kind, status })
+    }
+}

@@ -1,0 +1,105 @@
+//! Excerpts of failed answers for reports: the first bytes of a body, without what the request kept secret.
+//!
+//! Called by the crawl for the first failure of each cause. It redacts what the request sent and secrets by name, and cannot know
+//! the target's own.
+
+use std::cmp::Reverse;
+
+use crawlmark_harness::stats::MAX_EXCERPT;
+
+use super::redact;
+use super::request::RequestShape;
+
+/// Length of an excerpt, bytes of the body.
+pub(super) const KEPT: usize = MAX_EXCERPT;
+
+/// Shortest start of a withheld word that is removed when the excerpt ends within the word, bytes.
+const LEAST: usize = 4;
+
+/// Replacement of what is removed.
+const WITHHELD: &str = "...";
+
+/// Return the start of a body as text; none of an empty one. A target may echo its request, so the words of the request's headers
+/// and body, and the secrets of its URL, are removed.
+pub(super) fn excerpt(body: &[u8], request: &RequestShape, path: &str) -> Option<String> {
+    let kept = &body[..body.len().min(KEPT)];
+    let mut text = String::from_utf8_lossy(kept).into_owned();
+    let shown = redact::url(path);
+    let of_path = words(path).filter(|word| !shown.contains(word));
+    // Of a body of many megabytes, nearly every word is in no excerpt.
+    let is_echoed = |word: &&str| text.contains(&word[..word.floor_char_boundary(LEAST)]);
+    let mut withheld: Vec<String> = of_path.filter(is_echoed).map(str::to_owned).collect();
+    for sent in request.texts() {
+        withheld.extend(words(&sent).filter(is_echoed).map(str::to_owned));
+    }
+    withheld.sort_by_key(|word| Reverse(word.len()));
+    withheld.dedup();
+    for word in &withheld {
+        text = text.replace(word.as_str(), WITHHELD);
+    }
+    let starts =
+        |word: &String| (LEAST..word.len()).rev().find(|n| word.get(..*n).is_some_and(|start| text.ends_with(start)));
+    if let Some(length) = withheld.iter().filter_map(starts).max() {
+        text.truncate(text.len() - length);
+        text.push_str(WITHHELD);
+    }
+    let text = redact::text(text.trim());
+    (!text.is_empty()).then_some(text)
+}
+
+/// Split a text into words, and return those that are long enough to be secrets.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    const SHORTEST: usize = 6;
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | '=' | '?' | '/' | ';' | ',');
+    let is_bracket = |c: char| matches!(c, ':' | '{' | '}' | '[' | ']' | '(' | ')' | '<' | '>');
+    let fine = move |c: char| ends(c) || is_bracket(c);
+    // Whole words, too: the parts of `ab/cd1/ef2` are too short to be secrets by themselves.
+    let all = text.split_whitespace().chain(text.split(ends)).chain(text.split(fine));
+    all.filter(|word| word.len() >= SHORTEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_part_of_a_header_or_a_body_that_is_echoed_survives(
+            secret in "[a-zA-Z0-9]{12,40}", before in "[ .]{0,220}", end in 0..40_usize,
+        ) {
+            let header = format!("authorization: Bearer {secret}");
+            let request = RequestShape::new("POST", std::slice::from_ref(&header), Bytes::from(format!("id=1 {secret}"))).unwrap();
+            let body = format!("{before}no: {header}, /a?token={secret}&b=1, key: {secret}0");
+            let text = excerpt(body.as_bytes(), &request, &format!("/a?key={secret}0")).unwrap_or_default();
+            let parts = (0..=secret.len() - 6).map(|at| &secret[at..at + 6]);
+            for part in parts {
+                prop_assert!(!text.contains(part), "{text}");
+            }
+            prop_assert!(text.len() <= KEPT + 3 * WITHHELD.len());
+            prop_assert!(excerpt(&b" \n"[..end.min(2)], &request, "/").is_none());
+        }
+    }
+
+    #[test]
+    fn secrets_with_marks_within_or_around_them_are_withheld() {
+        for (header, sent, echoed, secret) in [
+            ("x-key: ab/cd1/ef2", "", "no key ab/cd1/ef2", "ab/cd1/ef2"),
+            ("x-a: b", "{\"pin\":123456}", "pin 123456 is wrong", "123456"),
+            ("x-a: b", "{\"pin\":[123456]}", "pin (123456) is wrong", "123456"),
+        ] {
+            let request = RequestShape::new("POST", &[header.to_owned()], Bytes::from(sent)).unwrap();
+            let text = excerpt(echoed.as_bytes(), &request, "/").unwrap();
+            assert!(!text.contains(secret) && text.contains(WITHHELD), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_page_is_shown_as_it_is() {
+        let request = RequestShape::new("GET", &[], Bytes::new()).unwrap();
+        assert_eq!(excerpt(b"{\"error\":\"boom\"}\n", &request, "/items/1").unwrap(), "{\"error\":\"boom\"}");
+        assert_eq!(excerpt(&[b'x'; 999], &request, "/items/1").unwrap().len(), KEPT);
+    }
+}

@@ -1,0 +1,309 @@
+//! TLS of the client: trusted authorities, its own certificate, versions, and the name to verify for each host.
+//!
+//! Built once by `run`, before the fork, and shared by all shards; reading the system's authorities starts no thread. The private
+//! key must not appear in any text, file or debug output.
+
+mod failure;
+mod stream;
+mod unverified;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use tokio_rustls::TlsConnector;
+
+pub(super) use self::failure::{Failure, failure_of, kind_of};
+pub use self::stream::Wire;
+use self::unverified::Unverified;
+use super::targets::{Host, Scheme};
+
+/// Protocol that is offered in the handshake (ALPN, RFC 7301).
+const ALPN: &[u8] = b"http/1.1";
+
+/// Sessions that each shard can resume, with [`Settings::resume`].
+const SESSIONS: usize = 1024;
+
+/// Authorities that a client trusts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Those of the system.
+    #[default]
+    System,
+    /// Those of a PEM file (`--cacert`).
+    File(PathBuf),
+    /// Those of a PEM text: the certificate of the bundled target.
+    Pem(String),
+    /// Any certificate (`--insecure`).
+    Anyone,
+}
+
+/// Resumption of TLS sessions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Resume {
+    /// Every connection makes a full handshake.
+    #[default]
+    Never,
+    /// Connections of a shard resume earlier sessions of its own.
+    Sessions,
+}
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// TLS 1.2.
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tls12 => "1.2",
+            Self::Tls13 => "1.3",
+        })
+    }
+}
+
+impl std::str::FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "1.2" => Ok(Self::Tls12),
+            "1.3" => Ok(Self::Tls13),
+            _ => Err(format!("`{text}` is neither 1.2 nor 1.3, the versions that crawlmark speaks")),
+        }
+    }
+}
+
+/// TLS settings, from the flags of the command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Authorities to trust.
+    pub trust: Trust,
+    /// Files of the client's certificate chain and of its private key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Lowest version.
+    pub min: Option<Version>,
+    /// Highest version.
+    pub max: Option<Version>,
+    /// Resumption of sessions.
+    pub resume: Resume,
+}
+
+/// Reason why settings cannot be used. Never quotes the content of a file.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// A file cannot be read.
+    #[error("{flag} {path}: cannot be read: {error}", path = path.display())]
+    Read {
+        /// Flag that names the file.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Error of the system.
+        error: std::io::Error,
+    },
+    /// A file holds no certificate or key.
+    #[error("{flag} {path}: holds no {what} in PEM, which begins with -----BEGIN {what_pem}-----", path = path.display())]
+    Empty {
+        /// Flag that names the file.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Expected content.
+        what: &'static str,
+        /// Label of it in PEM.
+        what_pem: &'static str,
+    },
+    /// A file is not valid PEM.
+    #[error("{flag} {path}: is not valid PEM: {why}. Export it again, as PEM", path = path.display())]
+    Garbled {
+        /// Flag that names the file.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Flaw of the file.
+        why: &'static str,
+    },
+    /// A certificate cannot be parsed.
+    #[error("{flag} {path}: certificate number {number} cannot be parsed: export it again, as PEM", path = path.display())]
+    Certificate {
+        /// Flag that names the file.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Position in the file, from 1.
+        number: usize,
+    },
+    /// The private key is of another certificate.
+    #[error("--key {key} is not the private key of --cert {cert}: pass the two that belong together", key = .1.display(), cert = .0.display())]
+    Mismatch(PathBuf, PathBuf),
+    /// The certificate and the key cannot be used.
+    #[error("--cert {cert} and --key {key} cannot be used: {error}", key = .1.display(), cert = .0.display(), error = .2)]
+    Identity(PathBuf, PathBuf, rustls::Error),
+    /// The system has no authorities.
+    #[error("no certificate authority was found on this system{0}: pass --cacert FILE, or --insecure")]
+    NoAuthority(String),
+    /// No version is left.
+    #[error("--tls-min is higher than --tls-max: no TLS version is left")]
+    NoVersion,
+    /// A host that cannot be the name of a certificate.
+    #[error("the host `{0}` cannot be the name of a certificate: write a DNS name or an address")]
+    Name(String),
+    /// The cryptography library refuses.
+    #[error("TLS cannot be set up: {0}")]
+    Setup(rustls::Error),
+}
+
+/// TLS of a crawl; a clone shares everything.
+#[derive(Clone)]
+pub struct Tls {
+    connector: TlsConnector,
+    /// Names that certificates are verified against, by the number of the host; none of a host without TLS.
+    names: Arc<[Option<ServerName<'static>>]>,
+}
+
+impl Tls {
+    /// TLS for `hosts`.
+    ///
+    /// # Errors
+    /// When a file cannot be used, or the settings contradict each other.
+    pub fn new(settings: &Settings, hosts: &[Host]) -> Result<Self, SettingsError> {
+        let name = |host: &Host| match host.scheme() {
+            Scheme::Http => Ok(None),
+            Scheme::Https => ServerName::try_from(host.name().to_owned())
+                .map(Some)
+                .map_err(|_| SettingsError::Name(host.name().to_owned())),
+        };
+        Ok(Self {
+            connector: TlsConnector::from(Arc::new(config(settings)?)),
+            names: hosts.iter().map(name).collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(super) const fn connector(&self) -> &TlsConnector {
+        &self.connector
+    }
+
+    /// Return the name of a host; none of one without TLS.
+    pub(super) fn name(&self, host: usize) -> Option<&ServerName<'static>> {
+        self.names.get(host)?.as_ref()
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+fn config(settings: &Settings) -> Result<ClientConfig, SettingsError> {
+    let provider = Arc::new(default_provider());
+    let versions = versions(settings)?;
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&versions)
+        .map_err(SettingsError::Setup)?;
+    let builder = match authorities(&settings.trust)? {
+        Some(roots) => builder.with_root_certificates(roots),
+        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified::new(provider))),
+    };
+    let mut config = match &settings.identity {
+        None => builder.with_no_client_auth(),
+        Some((cert, key)) => builder.with_client_auth_cert(certificates("--cert", cert)?, private_key(key)?).map_err(
+            |error| match error {
+                rustls::Error::InconsistentKeys(_) => SettingsError::Mismatch(cert.clone(), key.clone()),
+                error => SettingsError::Identity(cert.clone(), key.clone(), error),
+            },
+        )?,
+    };
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.resumption = match settings.resume {
+        Resume::Never => Resumption::disabled(),
+        Resume::Sessions => Resumption::in_memory_sessions(SESSIONS),
+    };
+    Ok(config)
+}
+
+fn versions(settings: &Settings) -> Result<Vec<&'static SupportedProtocolVersion>, SettingsError> {
+    let (min, max) = (settings.min.unwrap_or(Version::Tls12), settings.max.unwrap_or(Version::Tls13));
+    let all = [(Version::Tls13, &TLS13), (Version::Tls12, &TLS12)];
+    let allowed: Vec<_> = all.into_iter().filter(|(version, _)| (min..=max).contains(version)).collect();
+    if allowed.is_empty() { Err(SettingsError::NoVersion) } else { Ok(allowed.into_iter().map(|(_, is)| is).collect()) }
+}
+
+/// Load the authorities that certificates are verified with; none to trust any certificate.
+fn authorities(trust: &Trust) -> Result<Option<RootCertStore>, SettingsError> {
+    let mut roots = RootCertStore::empty();
+    match trust {
+        Trust::Anyone => return Ok(None),
+        Trust::System => {
+            // Some systems list authorities that cannot be parsed; the others are used.
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+            if roots.is_empty() {
+                let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+                return Err(SettingsError::NoAuthority(why));
+            }
+        }
+        Trust::File(path) => add_all(&mut roots, certificates(CACERT, path)?, path)?,
+        Trust::Pem(text) => {
+            let path = Path::new("of the bundled target");
+            let read = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<_, _>>();
+            add_all(&mut roots, read.map_err(|error| unusable(CACERT, path, error, CERTIFICATE))?, path)?;
+        }
+    }
+    Ok(Some(roots))
+}
+
+fn add_all(roots: &mut RootCertStore, all: Vec<CertificateDer<'static>>, path: &Path) -> Result<(), SettingsError> {
+    for (at, certificate) in all.into_iter().enumerate() {
+        let unparsable = |_| SettingsError::Certificate { flag: CACERT, path: path.to_owned(), number: at + 1 };
+        roots.add(certificate).map_err(unparsable)?;
+    }
+    Ok(())
+}
+
+const CACERT: &str = "--cacert";
+
+/// A certificate, by its name in messages and its label in PEM.
+const CERTIFICATE: (&str, &str) = ("certificate", "CERTIFICATE");
+
+fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(all) if all.is_empty() => Err(unusable(flag, path, pem::Error::NoItemsFound, CERTIFICATE)),
+        read => read.map_err(|error| unusable(flag, path, error, CERTIFICATE)),
+    }
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SettingsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable("--key", path, error, ("private key", "PRIVATE KEY")))
+}
+
+/// Convert an error of a PEM file without quoting the file: a line that the library cannot read may belong to a key.
+fn unusable(
+    flag: &'static str,
+    path: &Path,
+    error: pem::Error,
+    expected: (&'static str, &'static str),
+) -> SettingsError {
+    let (path, (what, what_pem)) = (path.to_owned(), expected);
+    let why = match error {
+        pem::Error::Io(error) => return SettingsError::Read { flag, path, error },
+        pem::Error::NoItemsFound => return SettingsError::Empty { flag, path, what, what_pem },
+        pem::Error::MissingSectionEnd { .. } => "a section has no end",
+        pem::Error::IllegalSectionStart { .. } => "a section has no proper beginning",
+        pem::Error::Base64Decode(_) => "a section is not base64",
+        _ => "it cannot be parsed",
+    };
+    SettingsError::Garbled { flag, path, why }
+}

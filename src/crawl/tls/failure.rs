@@ -1,0 +1,197 @@
+//! Classification of TLS failures by [`ErrorKind`], with details for people.
+//!
+//! A failure passes as an [`io::Error`] through layers that know nothing of TLS; [`kind_of`] recovers its kind. The remedy for each
+//! kind is in `results/src/run/report/causes.rs`.
+
+use std::io;
+
+use crawlmark_harness::sample::ErrorKind;
+use rustls::{AlertDescription, CertificateError, Error};
+
+/// Most names of a certificate that are listed.
+const MOST_NAMES: usize = 4;
+
+/// Most characters of details: the target chooses the names of its certificate.
+const MOST_DETAILS: usize = 200;
+
+/// A failure of TLS.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{details}")]
+pub(in crate::crawl) struct Failure {
+    pub(in crate::crawl) kind: ErrorKind,
+    pub(in crate::crawl) details: String,
+}
+
+impl Failure {
+    /// Create a failure. Control characters in its details are replaced, and the rest is cut to a bounded length.
+    pub(super) fn new(kind: ErrorKind, details: &str) -> Self {
+        let shown = details.chars().map(|c| if c.is_control() { '?' } else { c }).take(MOST_DETAILS);
+        Self { kind, details: shown.collect() }
+    }
+
+    /// Classify the failure of a handshake.
+    pub(in crate::crawl) fn of_handshake(error: &io::Error) -> Self {
+        match (tls_error(error), error.kind()) {
+            (Some(error), _) => Self::of(error),
+            (None, io::ErrorKind::UnexpectedEof) => {
+                Self::new(ErrorKind::TlsClosed, "the target closed the connection during the handshake")
+            }
+            (None, _) => {
+                Self::new(ErrorKind::TlsClosed, &format!("the connection ended during the handshake: {error}"))
+            }
+        }
+    }
+
+    fn of(error: &Error) -> Self {
+        let kind = match error {
+            Error::InvalidCertificate(flaw) => of_certificate(flaw),
+            Error::AlertReceived(
+                AlertDescription::HandshakeFailure
+                | AlertDescription::ProtocolVersion
+                | AlertDescription::InsufficientSecurity,
+            )
+            | Error::PeerIncompatible(_) => ErrorKind::TlsIncompatible,
+            Error::AlertReceived(_) => ErrorKind::TlsAlert,
+            _ => ErrorKind::TlsNotSpoken,
+        };
+        Self::new(kind, &details(error))
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        Self::new(io::ErrorKind::InvalidData, failure)
+    }
+}
+
+const fn of_certificate(flaw: &CertificateError) -> ErrorKind {
+    use CertificateError as Flaw;
+    match flaw {
+        // A trusted authority with the issuer's name and another key, such as one that was created again.
+        Flaw::UnknownIssuer | Flaw::BadSignature => ErrorKind::TlsUnknownIssuer,
+        Flaw::Expired | Flaw::ExpiredContext { .. } | Flaw::NotValidYet | Flaw::NotValidYetContext { .. } => {
+            ErrorKind::TlsExpired
+        }
+        Flaw::NotValidForName | Flaw::NotValidForNameContext { .. } => ErrorKind::TlsWrongName,
+        _ => ErrorKind::TlsBadCertificate,
+    }
+}
+
+fn details(error: &Error) -> String {
+    use CertificateError as Flaw;
+    match error {
+        Error::InvalidCertificate(Flaw::NotValidForNameContext { expected, presented }) => {
+            let names: Vec<&str> = presented.iter().take(MOST_NAMES).map(|name| name_of(name)).collect();
+            let more = presented.len().saturating_sub(MOST_NAMES);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
+            format!("the URL names {}, the certificate {names}{more}", expected.to_str())
+        }
+        Error::InvalidCertificate(Flaw::UnknownIssuer) => "no trusted authority issued it".to_owned(),
+        Error::InvalidCertificate(Flaw::BadSignature) => {
+            "a trusted authority has the name of its issuer and did not sign it".to_owned()
+        }
+        Error::InvalidCertificate(Flaw::ExpiredContext { time, not_after }) => {
+            format!("it expired {} ago", span(time.as_secs().saturating_sub(not_after.as_secs())))
+        }
+        Error::InvalidCertificate(Flaw::NotValidYetContext { time, not_before }) => {
+            format!("it is valid in {}", span(not_before.as_secs().saturating_sub(time.as_secs())))
+        }
+        Error::InvalidCertificate(Flaw::Expired) => "it has expired".to_owned(),
+        Error::InvalidCertificate(Flaw::NotValidYet) => "it is not valid yet".to_owned(),
+        // The verifier has no public type for it.
+        Error::InvalidCertificate(flaw) if flaw.to_string().contains("CaUsedAsEndEntity") => {
+            "it is an authority's own certificate, which may not be a server's (basicConstraints CA:TRUE)".to_owned()
+        }
+        Error::InvalidCertificate(flaw) => flaw.to_string(),
+        Error::AlertReceived(alert) => format!("the target sent the alert {}", alert.as_str().unwrap_or("unknown")),
+        Error::PeerIncompatible(_) | Error::InvalidMessage(_) => error.to_string(),
+        error => format!("the target breaks the protocol: {error}"),
+    }
+}
+
+/// Return a name without its type, as rustls lists it: `DnsName("a.example")`, `IpAddress(127.0.0.1)`.
+fn name_of(listed: &str) -> &str {
+    let inner = listed.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(listed);
+    inner.trim_matches('"')
+}
+
+fn span(seconds: u64) -> String {
+    const DAY: u64 = 24 * 60 * 60;
+    let whole = if seconds > DAY { seconds - seconds % DAY } else { seconds };
+    humantime::format_duration(std::time::Duration::from_secs(whole)).to_string()
+}
+
+/// Return the error of the TLS library within an error of its stream.
+fn tls_error(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// Convert an error of an open TLS stream: to a [`Failure`] where the TLS library found it.
+pub(super) fn classified(error: io::Error) -> io::Error {
+    match tls_error(&error) {
+        Some(tls) => Failure::of(tls).into(),
+        None => error,
+    }
+}
+
+/// Return the [`Failure`] that an error is.
+pub(in crate::crawl) fn failure_of(error: &io::Error) -> Option<&Failure> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// Return the kind of an error that is a [`Failure`].
+pub(in crate::crawl) fn kind_of(error: &io::Error) -> Option<ErrorKind> {
+    failure_of(error).map(|failure| failure.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::ServerName;
+    use rustls::{InvalidMessage, PeerIncompatible};
+
+    use super::*;
+
+    #[test]
+    fn failures_are_told_apart_and_explained() {
+        let certificate = |flaw| Error::InvalidCertificate(flaw);
+        let expected = ServerName::try_from("b.example").unwrap();
+        let presented: Vec<String> = ["DnsName(\"a.example\")", "IpAddress(127.0.0.1)"].map(str::to_owned).into();
+        let named = |presented| CertificateError::NotValidForNameContext { expected: expected.clone(), presented };
+        for (error, kind, says) in [
+            (certificate(CertificateError::UnknownIssuer), ErrorKind::TlsUnknownIssuer, "no trusted authority"),
+            (certificate(CertificateError::Expired), ErrorKind::TlsExpired, ""),
+            (certificate(CertificateError::NotValidYet), ErrorKind::TlsExpired, ""),
+            (
+                certificate(named(presented)),
+                ErrorKind::TlsWrongName,
+                "the URL names b.example, the certificate a.example, 127.0.0.1",
+            ),
+            (certificate(named(vec!["x".to_owned(); 9])), ErrorKind::TlsWrongName, "x, x, x, x and 5 more"),
+            (certificate(named(Vec::new())), ErrorKind::TlsWrongName, "the certificate no name"),
+            (certificate(CertificateError::BadSignature), ErrorKind::TlsUnknownIssuer, "did not sign it"),
+            (certificate(CertificateError::BadEncoding), ErrorKind::TlsBadCertificate, ""),
+            (Error::AlertReceived(AlertDescription::HandshakeFailure), ErrorKind::TlsIncompatible, "HandshakeFailure"),
+            (Error::AlertReceived(AlertDescription::ProtocolVersion), ErrorKind::TlsIncompatible, ""),
+            (Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon), ErrorKind::TlsIncompatible, ""),
+            (Error::AlertReceived(AlertDescription::CertificateRequired), ErrorKind::TlsAlert, "CertificateRequired"),
+            (Error::InvalidMessage(InvalidMessage::InvalidContentType), ErrorKind::TlsNotSpoken, ""),
+        ] {
+            let failure = Failure::of_handshake(&io::Error::new(io::ErrorKind::InvalidData, error));
+            assert_eq!(failure.kind, kind, "{failure}");
+            assert!(failure.details.contains(says), "{failure}");
+            assert_eq!(kind_of(&failure.into()), Some(kind), "the kind survives the layers above");
+        }
+        for kind in [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset] {
+            assert_eq!(Failure::of_handshake(&kind.into()).kind, ErrorKind::TlsClosed);
+            assert_eq!(kind_of(&kind.into()), None);
+        }
+    }
+
+    #[test]
+    fn details_are_bounded_and_printable() {
+        let failure = Failure::new(ErrorKind::TlsWrongName, &("\u{1b}[2J".to_owned() + &"x".repeat(10_000)));
+        assert_eq!(failure.details.chars().count(), MOST_DETAILS);
+        assert!(!failure.details.contains('\u{1b}'), "{}", failure.details);
+    }
+}
