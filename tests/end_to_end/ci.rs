@@ -356,7 +356,7 @@ fn a_token_reaches_curl_and_no_log() {
     let body = gitlab.bodies.iter().find(|body| body.job == "comment").unwrap();
     let more = [("BENCHMARK_TOKEN", "glpat-secret"), ("CI_API_V4_URL", "http://gitlab.test/api/v4")];
     let ended = runner.run(&body.text, &gitlab.variables, &more);
-    assert_eq!((ended.code, ended.said.as_str()), (Some(0), "There is no comparison to tell of.\n"));
+    assert_eq!((ended.code, ended.said.as_str()), (Some(0), "There is no comparison to comment on.\n"));
     fs::create_dir(runner.path("work/comparison")).unwrap();
     fs::write(runner.path("work/comparison/summary.md"), "# stub\n").unwrap();
     let ended = runner.run(&body.text, &gitlab.variables, &more);
