@@ -91,7 +91,7 @@ impl FromStr for Profile {
         let found = Self::ALL.into_iter().find(|profile| profile.name() == given);
         found.ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            SettingError::new(format!("`{given}` is no profile: write one of {names}"))
+            SettingError::new(format!("`{given}` is not a valid profile: write one of {names}"))
         })
     }
 }
@@ -120,7 +120,7 @@ mod tests {
         let error = "tor".parse::<Profile>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "`tor` is no profile: write one of null, datacenter, residential, mobile, static, lab, article"
+            "`tor` is not a valid profile: write one of null, datacenter, residential, mobile, static, lab, article"
         );
     }
 

@@ -234,6 +234,6 @@ pub enum ServeError {
     #[error("run the target's thread: {0}")]
     Thread(#[source] io::Error),
     /// No timer.
-    #[error("make the timer that holds answers: {0}")]
+    #[error("make the timer that holds responses: {0}")]
     Timer(#[source] io::Error),
 }

@@ -41,7 +41,7 @@ pub(crate) fn choice<T: Copy>(option: &str, known: &[(&str, T)], given: &str) ->
     found.ok_or_else(|| {
         let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
         let (last, others) = words.split_last().unwrap_or((&"", &[]));
-        SettingError(format!("`{given}` is no choice for {option}: write {} or {last}", others.join(", ")))
+        SettingError(format!("`{given}` is not a valid choice for {option}: write {} or {last}", others.join(", ")))
     })
 }
 

@@ -56,7 +56,7 @@ impl FromStr for Stall {
 
     fn from_str(given: &str) -> Result<Self, SettingError> {
         let right = "write how often and how long, as in 10s,1s for the last second of every ten";
-        let shape = || SettingError::new(format!("`{given}` is no stall: {right}"));
+        let shape = || SettingError::new(format!("`{given}` is not a valid stall: {right}"));
         let (every, length) = given.split_once(',').ok_or_else(shape)?;
         let read = |part| parse_duration(part).ok_or_else(shape);
         Self::new(read(every)?, read(length)?)
@@ -95,10 +95,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (given, said) in [
-            ("10s", "`10s` is no stall: write how often and how long, as in 10s,1s"),
-            ("10s,1s,1s", "`10s,1s,1s` is no stall"),
-            ("often,1s", "`often,1s` is no stall"),
-            ("10s,-1s", "`10s,-1s` is no stall"),
+            ("10s", "`10s` is not a valid stall: write how often and how long, as in 10s,1s"),
+            ("10s,1s,1s", "`10s,1s,1s` is not a valid stall"),
+            ("often,1s", "`often,1s` is not a valid stall"),
+            ("10s,-1s", "`10s,-1s` is not a valid stall"),
             ("10s,0", "a stall of 0s every 10s leaves nothing between, or is none: write a length above 0"),
             ("10s,10s", "a stall of 10s every 10s leaves nothing"),
             ("1s,10s", "a stall of 10s every 1s leaves nothing"),

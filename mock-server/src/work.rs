@@ -42,7 +42,7 @@ impl FromStr for Work {
         let rounds = given.replace('_', "").parse::<u32>().ok().filter(|rounds| *rounds <= MOST);
         rounds.map(Self).ok_or_else(|| {
             let right = "write 0 to 100,000,000, as in 50000 (about 50 µs of CPU)";
-            SettingError::new(format!("`{given}` is no number of rounds: {right}"))
+            SettingError::new(format!("`{given}` is not a valid number of rounds: {right}"))
         })
     }
 }
@@ -64,7 +64,10 @@ mod tests {
         }
         assert_eq!(Work::new(50_000).to_string(), "50000");
         for given in ["", "-1", "1.5", "100000001", "50us", "99999999999"] {
-            assert!(given.parse::<Work>().unwrap_err().to_string().contains("is no number of rounds"), "{given}");
+            assert!(
+                given.parse::<Work>().unwrap_err().to_string().contains("is not a valid number of rounds"),
+                "{given}"
+            );
         }
         assert_eq!(Work::new(u32::MAX), Work::new(MOST));
     }

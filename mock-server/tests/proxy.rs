@@ -240,13 +240,13 @@ fn nobody_is_let_in_without_the_credentials() {
     let address = target.address();
     let unlike = format!("Proxy-Authorization: Basic {}\r\n", BASE64_STANDARD.encode("user:hidden"));
     for (more, says) in [
-        ("", "wants credentials"),
+        ("", "requires credentials"),
         ("Proxy-Authorization: Bearer x\r\n", "cannot be read"),
         (&basic("user-session-"), "cannot be read"),
         (&basic("other"), "wrong"),
         (&unlike, "wrong"),
         // Meant for the target, not for the proxy.
-        ("Authorization: Basic dXNlcjpwYXNz\r\n", "wants credentials"),
+        ("Authorization: Basic dXNlcjpwYXNz\r\n", "requires credentials"),
     ] {
         let mut client = Client::of(&proxy);
         let answer = client.get(address, 1, more);

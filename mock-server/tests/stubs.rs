@@ -86,7 +86,7 @@ fn a_limit_that_is_none_or_comes_too_late_is_refused() {
     assert_eq!(statuses(&target, "/b", 4), [200, 200, 200, 429]);
     let new = ask(&target, "POST", "/__admin/mappings", &also.replace("3/h", "4/h"));
     assert_eq!(status(&new), 422);
-    assert!(new.contains("the limit `4/h:burst=3` is of no stub that was loaded at the start"), "{new}");
+    assert!(new.contains("the limit `4/h:burst=3` belongs to no stub that was loaded at the start"), "{new}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(super) fn kind(index: usize) -> String {
 
 pub(super) fn wrong_rate(given: &str) -> SettingError {
     let right = "write a number from 0 to 1, as in 0.05 for 5 %";
-    SettingError::new(format!("`{given}` is no share of requests: {right}"))
+    SettingError::new(format!("`{given}` is not a valid share of requests: {right}"))
 }
 
 /// Says what is wrong with the parameter of `fault`, and what would be right.
@@ -71,7 +71,7 @@ fn wrong(index: usize, given: &str) -> SettingError {
             return SettingError::new(format!("the fault `{kind}` has no parameter, and `{given}` was given: {right}"));
         }
     };
-    SettingError::new(format!("`{given}` is no {parameter} of the fault `{kind}`: write {right}"))
+    SettingError::new(format!("`{given}` is not a valid {parameter} of the fault `{kind}`: write {right}"))
 }
 
 /// The parameter as it is written.
@@ -130,11 +130,11 @@ impl FromStr for Faults {
             let one = one.trim();
             let (named, rest) = one.split_once(':').ok_or_else(|| {
                 let right = "write KIND:SHARE or KIND:SHARE:PARAMETER, as in error:0.01:503 for 1 %";
-                SettingError::new(format!("`{one}` is no fault: {right}"))
+                SettingError::new(format!("`{one}` is not a valid fault: {right}"))
             })?;
             let index = (0..KINDS.len()).find(|index| kind(*index) == named).ok_or_else(|| {
                 let kinds: Vec<String> = (0..KINDS.len()).map(kind).collect();
-                SettingError::new(format!("`{named}` is no kind of fault: write one of {}", kinds.join(", ")))
+                SettingError::new(format!("`{named}` is not a valid kind of fault: write one of {}", kinds.join(", ")))
             })?;
             let (share, fault) = match rest.split_once(':') {
                 Some((share, parameter)) => (share.parse()?, read(index, parameter)?),
@@ -203,29 +203,35 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (given, said) in [
-            ("", "`` is no fault: write KIND:SHARE or KIND:SHARE:PARAMETER"),
-            ("drop", "`drop` is no fault"),
-            ("drop:0.1,", "`` is no fault"),
-            ("none,drop:0.1", "`none` is no fault"),
-            ("explode:0.1", "`explode` is no kind of fault: write one of drop, error, reset, malformed-chunk, garbage"),
-            ("huge_body:0.1", "`huge_body` is no kind of fault"),
-            ("drop:2", "`2` is no share of requests: write a number from 0 to 1"),
-            ("drop:-0.1", "`-0.1` is no share"),
-            ("drop:NaN", "`NaN` is no share"),
-            ("drop:5%", "`5%` is no share"),
-            ("drop:", "`` is no share"),
+            ("", "`` is not a valid fault: write KIND:SHARE or KIND:SHARE:PARAMETER"),
+            ("drop", "`drop` is not a valid fault"),
+            ("drop:0.1,", "`` is not a valid fault"),
+            ("none,drop:0.1", "`none` is not a valid fault"),
+            (
+                "explode:0.1",
+                "`explode` is not a valid kind of fault: write one of drop, error, reset, malformed-chunk, garbage",
+            ),
+            ("huge_body:0.1", "`huge_body` is not a valid kind of fault"),
+            ("drop:2", "`2` is not a valid share of requests: write a number from 0 to 1"),
+            ("drop:-0.1", "`-0.1` is not a valid share"),
+            ("drop:NaN", "`NaN` is not a valid share"),
+            ("drop:5%", "`5%` is not a valid share"),
+            ("drop:", "`` is not a valid share"),
             ("drop:0.1:", "the fault `drop` has no parameter, and `` was given: write drop:SHARE"),
             ("reset:0.1:503", "the fault `reset` has no parameter, and `503` was given"),
-            ("error:0.1:200", "`200` is no status of the fault `error`: write a server error from 500 to 599"),
-            ("error:0.1:many", "`many` is no status of the fault `error`"),
-            ("challenge:0.1:503", "`503` is no status of the fault `challenge`: write 200, 403 or 429"),
-            ("drip:0.1:0", "`0` is no time of the fault `drip`: write a time above 0 and up to 1h"),
-            ("drip:0.1:2h", "`2h` is no time"),
-            ("drip:0.1:slow", "`slow` is no time"),
-            ("huge-headers:0.1:17m", "`17m` is no size of the fault `huge-headers`: write a number of bytes from 1k"),
-            ("huge-body:0.1:+5", "`+5` is no size of the fault `huge-body`"),
-            ("huge-body:0.1:99999999999999g", "`99999999999999g` is no size"),
-            ("huge-body:0.1:", "`` is no size"),
+            ("error:0.1:200", "`200` is not a valid status of the fault `error`: write a server error from 500 to 599"),
+            ("error:0.1:many", "`many` is not a valid status of the fault `error`"),
+            ("challenge:0.1:503", "`503` is not a valid status of the fault `challenge`: write 200, 403 or 429"),
+            ("drip:0.1:0", "`0` is not a valid time of the fault `drip`: write a time above 0 and up to 1h"),
+            ("drip:0.1:2h", "`2h` is not a valid time"),
+            ("drip:0.1:slow", "`slow` is not a valid time"),
+            (
+                "huge-headers:0.1:17m",
+                "`17m` is not a valid size of the fault `huge-headers`: write a number of bytes from 1k",
+            ),
+            ("huge-body:0.1:+5", "`+5` is not a valid size of the fault `huge-body`"),
+            ("huge-body:0.1:99999999999999g", "`99999999999999g` is not a valid size"),
+            ("huge-body:0.1:", "`` is not a valid size"),
             ("drop:0.1,reset:0.1,drop:0.1", "the fault `drop` is given twice"),
             ("drop:0.6,reset:0.5", "the shares of the faults add up to 1.1, more than all requests"),
         ] {

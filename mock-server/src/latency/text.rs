@@ -81,7 +81,7 @@ impl FromStr for Latency {
                 to: parse_hold("end", to)?,
                 over: over.parse().ok().filter(|ids| *ids > 0).ok_or_else(|| {
                     let right = "write a whole number of at least 1, as in 1200";
-                    SettingError::new(format!("`{over}` is no number of ids for a drift: {right}"))
+                    SettingError::new(format!("`{over}` is not a valid number of ids for a drift: {right}"))
                 })?,
             },
             ("quantiles", pairs) if pairs.iter().all(|pair| pair.contains('=')) => {
@@ -98,9 +98,9 @@ impl FromStr for Latency {
 
 fn wrong_shape(given: &str, model: &str, rest: &str) -> SettingError {
     SettingError::new(match SHAPES.iter().find(|(name, ..)| *name == model) {
-        Some((_, model, shape)) => format!("`{rest}` is no {model} latency: write {shape}"),
+        Some((_, model, shape)) => format!("`{rest}` is not a valid {model} latency: write {shape}"),
         None => format!(
-            "`{given}` is no latency: write none, fixed:20ms, uniform:10ms,30ms, lognormal:20ms,0.4, pareto:5ms,1.5, \
+            "`{given}` is not a valid latency: write none, fixed:20ms, uniform:10ms,30ms, lognormal:20ms,0.4, pareto:5ms,1.5, \
              bimodal:2ms,200ms,0.05, drift:500ms,30s,1200 or quantiles:0=5ms,0.5=20ms,1=2s"
         ),
     })
@@ -108,7 +108,7 @@ fn wrong_shape(given: &str, model: &str, rest: &str) -> SettingError {
 
 fn parse_number(given: &str, range: RangeInclusive<f64>, right: &str) -> Result<f64, SettingError> {
     let number = given.parse().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| SettingError::new(format!("`{given}` is no {right}")))
+    number.ok_or_else(|| SettingError::new(format!("`{given}` is not a valid {right}")))
 }
 
 fn parse_share(given: &str) -> Result<f64, SettingError> {
@@ -206,35 +206,35 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (given, said) in [
-            ("slow", "`slow` is no latency: write none,"),
-            ("", "`` is no latency: write none,"),
-            ("normal:1ms,2ms", "`normal:1ms,2ms` is no latency: write none,"),
+            ("slow", "`slow` is not a valid latency: write none,"),
+            ("", "`` is not a valid latency: write none,"),
+            ("normal:1ms,2ms", "`normal:1ms,2ms` is not a valid latency: write none,"),
             ("-5ms", "the delay `-5ms` is negative: write 0 or more"),
             ("fixed:61m", "the delay `61m` is longer than an hour"),
             ("fixed:20parsecs", "`20parsecs` is not a duration for the delay of a latency"),
-            ("uniform:1ms", "`1ms` is no uniform latency: write low,high as in 10ms,30ms"),
-            ("uniform:1ms,2ms,3ms", "`1ms,2ms,3ms` is no uniform latency: write low,high"),
+            ("uniform:1ms", "`1ms` is not a valid uniform latency: write low,high as in 10ms,30ms"),
+            ("uniform:1ms,2ms,3ms", "`1ms,2ms,3ms` is not a valid uniform latency: write low,high"),
             ("uniform:2ms,1ms", "the high end 1ms is below the low end 2ms: write a high end of at least the low end"),
-            ("lognormal:20ms", "`20ms` is no log-normal latency: write median,sigma or median,sigma,max"),
-            ("lognormal:20ms,5.1", "`5.1` is no sigma"),
-            ("lognormal:20ms,-0.1", "`-0.1` is no sigma"),
-            ("lognormal:20ms,NaN", "`NaN` is no sigma"),
+            ("lognormal:20ms", "`20ms` is not a valid log-normal latency: write median,sigma or median,sigma,max"),
+            ("lognormal:20ms,5.1", "`5.1` is not a valid sigma"),
+            ("lognormal:20ms,-0.1", "`-0.1` is not a valid sigma"),
+            ("lognormal:20ms,NaN", "`NaN` is not a valid sigma"),
             ("lognormal:20ms,0.4,10ms", "the maximum 10ms is below the median 20ms: write a maximum of at least the"),
             ("lognormal:20ms,0.4,2h", "the maximum `2h` is longer"),
             ("lognormal:-20ms,0.4", "the median `-20ms` is negative"),
-            ("pareto:5ms", "`5ms` is no Pareto latency: write min,alpha or min,alpha,max"),
-            ("pareto:5ms,0", "`0` is no alpha of a Pareto latency: write a number from 0.1 to 100"),
-            ("pareto:5ms,inf", "`inf` is no alpha"),
+            ("pareto:5ms", "`5ms` is not a valid Pareto latency: write min,alpha or min,alpha,max"),
+            ("pareto:5ms,0", "`0` is not a valid alpha of a Pareto latency: write a number from 0.1 to 100"),
+            ("pareto:5ms,inf", "`inf` is not a valid alpha"),
             ("pareto:5ms,1.5,4ms", "the maximum 4ms is below the minimum 5ms"),
-            ("bimodal:2ms,200ms", "`2ms,200ms` is no bimodal latency: write first,second,share"),
-            ("bimodal:2ms,200ms,5", "`5` is no share of the items: write a number from 0 to 1"),
+            ("bimodal:2ms,200ms", "`2ms,200ms` is not a valid bimodal latency: write first,second,share"),
+            ("bimodal:2ms,200ms,5", "`5` is not a valid share of the items: write a number from 0 to 1"),
             ("bimodal:2ms,2h,0.5", "the second mode `2h` is longer"),
-            ("drift:1s,2s", "`1s,2s` is no drift latency: write from,to,ids as in 500ms,30s,1200"),
-            ("drift:1s,2s,0", "`0` is no number of ids for a drift: write a whole number of at least 1"),
+            ("drift:1s,2s", "`1s,2s` is not a valid drift latency: write from,to,ids as in 500ms,30s,1200"),
+            ("drift:1s,2s,0", "`0` is not a valid number of ids for a drift: write a whole number of at least 1"),
             ("drift:1s,2h,5", "the end `2h` is longer"),
-            ("quantiles:", "`` is no quantiles latency: write share=hold pairs"),
-            ("quantiles:0=1ms,50ms", "`0=1ms,50ms` is no quantiles latency: write share=hold pairs"),
-            ("quantiles:0=1ms,p50=2ms", "`p50` is no share of the items"),
+            ("quantiles:", "`` is not a valid quantiles latency: write share=hold pairs"),
+            ("quantiles:0=1ms,50ms", "`0=1ms,50ms` is not a valid quantiles latency: write share=hold pairs"),
+            ("quantiles:0=1ms,p50=2ms", "`p50` is not a valid share of the items"),
             ("quantiles:0=1ms,0.5=2ms", "the quantiles go from 0 to 0.5: write the shortest hold as 0=.. and"),
             ("quantiles:0.5=1ms,1=2ms", "the quantiles go from 0.5 to 1"),
             ("quantiles:0=1ms,0.9=2ms,0.5=3ms,1=4ms", "the quantile 0.5 comes after 0.9: write each share once"),

@@ -159,7 +159,7 @@ impl std::str::FromStr for KeyBy {
 
     fn from_str(given: &str) -> Result<Self, SettingError> {
         let right = "write everyone, address, /64 or another prefix, header=NAME or session, with +path or not";
-        let wrong = || SettingError::new(format!("`{given}` is no key: {right}"));
+        let wrong = || SettingError::new(format!("`{given}` is not a valid key: {right}"));
         let (clients, paths) = match given.strip_suffix("+path") {
             Some(clients) => (clients, Paths::Apart),
             None => (given, Paths::Together),
@@ -184,7 +184,7 @@ fn prefix(given: &str) -> Result<Prefix, SettingError> {
     let (v4, v6) = given.split_once(',').unwrap_or(("/32", given));
     let prefix = bits(v4).zip(bits(v6)).and_then(|(v4, v6)| Prefix::new(v4, v6));
     let right = "write /0 to /128 for IPv6, or /24,/48 for IPv4 and IPv6";
-    prefix.ok_or_else(|| SettingError::new(format!("`{given}` is no prefix: {right}")))
+    prefix.ok_or_else(|| SettingError::new(format!("`{given}` is not a valid prefix: {right}")))
 }
 
 #[cfg(test)]
@@ -272,13 +272,13 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (given, said) in [
-            ("ip", "`ip` is no key: write everyone, address,"),
-            ("header=", "`header=` is no key"),
-            ("header=a b", "`header=a b` is no key"),
-            ("/129", "`/129` is no prefix: write /0 to /128"),
-            ("/33,/64", "`/33,/64` is no prefix"),
-            ("/64,", "`/64,` is no prefix"),
-            ("/x", "`/x` is no prefix"),
+            ("ip", "`ip` is not a valid key: write everyone, address,"),
+            ("header=", "`header=` is not a valid key"),
+            ("header=a b", "`header=a b` is not a valid key"),
+            ("/129", "`/129` is not a valid prefix: write /0 to /128"),
+            ("/33,/64", "`/33,/64` is not a valid prefix"),
+            ("/64,", "`/64,` is not a valid prefix"),
+            ("/x", "`/x` is not a valid prefix"),
         ] {
             let error = given.parse::<KeyBy>().unwrap_err().to_string();
             assert!(error.contains(said), "{given}: {error}");

@@ -123,7 +123,9 @@ impl FromStr for Dialects {
         given.split('+').try_fold(Self::NONE, |dialects, name| {
             let known = Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
             let right = "write x-ratelimit, x-ratelimit-delta, ietf, draft-07 or draft-03, several with + between";
-            dialects.with(known.ok_or_else(|| SettingError::new(format!("`{name}` are no headers: {right}")))?)
+            dialects.with(
+                known.ok_or_else(|| SettingError::new(format!("`{name}` is not a set of quota headers: {right}")))?,
+            )
         })
     }
 }

@@ -87,7 +87,7 @@ impl FromStr for Limit {
         let (name, rate) = if first.starts_with(|first: char| first.is_ascii_alphabetic()) {
             if known_options(first).is_none() {
                 let right = "write gcra, bucket, fixed, sliding, leaky, concurrency or connections";
-                return Err(SettingError::new(format!("`{first}` is no algorithm: {right}")));
+                return Err(SettingError::new(format!("`{first}` is not a valid algorithm: {right}")));
             }
             let what = || format!("{first} is not said how much: write {first}:8 or {first}:100/min");
             (first, parts.next().ok_or_else(|| SettingError::new(what()))?)
@@ -114,7 +114,7 @@ fn parse_name(given: &str) -> Result<String, SettingError> {
         return Ok(given.to_owned());
     }
     let right = "write 1 to 32 of a-z, 0-9, `-`, `_` and `.`";
-    Err(SettingError::new(format!("`{given}` is no name of a limit: {right}")))
+    Err(SettingError::new(format!("`{given}` is not a valid name of a limit: {right}")))
 }
 
 fn algorithm(name: &str, rate: &str, options: &Options<'_>) -> Result<Algorithm, SettingError> {
@@ -303,7 +303,10 @@ mod tests {
             ("10/s:", "`` cannot stand behind gcra"),
             ("10/s:nodelay", "`nodelay` cannot stand behind gcra"),
             ("1/24h:burst=4000000000", "a burst of 3999999999"),
-            ("fast:10/s", "`fast` is no algorithm: write gcra, bucket, fixed, sliding, leaky, concurrency or conn"),
+            (
+                "fast:10/s",
+                "`fast` is not a valid algorithm: write gcra, bucket, fixed, sliding, leaky, concurrency or conn",
+            ),
             ("fixed", "fixed is not said how much"),
             ("fixed:10/s:burst=3", "`burst=3` cannot stand behind fixed: write key=.., status=.."),
             ("fixed:10/100us", "a window of 100us does not work: write one from 1ms to a day"),
@@ -317,19 +320,22 @@ mod tests {
             ("concurrency:none", "`none` is not a number of requests"),
             ("connections:8:key=session", "connections cannot be told apart by `session`"),
             ("connections:8:key=address+path", "connections cannot be told apart by `address+path`"),
-            ("connections:8:over=drop", "`drop` is no choice for over: write close, reset or 503"),
+            ("connections:8:over=drop", "`drop` is not a valid choice for over: write close, reset or 503"),
             ("connections:8:status=503", "`status=503` cannot stand behind connections: write key=.., over=.."),
-            ("10/s:key=mac", "`mac` is no key"),
-            ("10/s:key=/200", "`/200` is no prefix"),
+            ("10/s:key=mac", "`mac` is not a valid key"),
+            ("10/s:key=/200", "`/200` is not a valid prefix"),
             ("10/s:key=/64:key=/48", "`key` is given twice: write it once"),
-            ("10/s:status=418", "`418` is no choice for status: write 429, 503 or 403"),
-            ("10/s:retry=soon", "`soon` is no choice for retry: write seconds, date or none"),
-            ("10/s:body=html", "`html` is no choice for body: write plain or problem"),
-            ("10/s:headers=", "`` are no headers"),
-            ("10/s:headers=github", "`github` are no headers: write x-ratelimit, x-ratelimit-delta, ietf"),
+            ("10/s:status=418", "`418` is not a valid choice for status: write 429, 503 or 403"),
+            ("10/s:retry=soon", "`soon` is not a valid choice for retry: write seconds, date or none"),
+            ("10/s:body=html", "`html` is not a valid choice for body: write plain or problem"),
+            ("10/s:headers=", "`` is not a set of quota headers"),
+            (
+                "10/s:headers=github",
+                "`github` is not a set of quota headers: write x-ratelimit, x-ratelimit-delta, ietf",
+            ),
             ("10/s:headers=ietf+draft-07", "headers ietf and draft-07 write the same field"),
-            ("10/s:name=", "`` is no name of a limit"),
-            ("10/s:name=Über", "is no name of a limit: write 1 to 32 of a-z"),
+            ("10/s:name=", "`` is not a valid name of a limit"),
+            ("10/s:name=Über", "is not a valid name of a limit: write 1 to 32 of a-z"),
         ] {
             let error = given.parse::<Limit>().unwrap_err().to_string();
             assert!(error.contains(said), "{given}: {error}");

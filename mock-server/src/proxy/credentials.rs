@@ -44,7 +44,7 @@ impl fmt::Debug for Credentials {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
     /// There is no `Proxy-Authorization`.
-    #[error("this proxy wants credentials: Proxy-Authorization: Basic")]
+    #[error("this proxy requires credentials: Proxy-Authorization: Basic")]
     Missing,
     /// Unreadable: not `Basic`, not base64, no colon, a label that is empty.
     #[error("the credentials cannot be read: Basic base64(USER:PASS) or Basic base64(USER-session-LABEL:PASS)")]

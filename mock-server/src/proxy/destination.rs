@@ -31,7 +31,7 @@ impl Reach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// A name other than `localhost`.
-    #[error("this proxy asks no name server: the destination is localhost or a literal address")]
+    #[error("this proxy resolves no names: use localhost or an IP address")]
     Name,
     /// An address out of reach.
     #[error("this proxy forwards to loopback addresses only, and to private ones with --proxy-allow-private")]

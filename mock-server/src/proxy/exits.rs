@@ -79,10 +79,10 @@ impl FromStr for Exits {
 fn prefix(text: &str) -> Result<IpNet, SettingError> {
     let right = "give ADDRESS/LENGTH, as in 127.1.0.0/16 or fd00::/64, several with commas";
     let prefix: Option<IpNet> = text.parse().ok().or_else(|| text.parse().ok().map(|address: IpAddr| address.into()));
-    let prefix = prefix.ok_or_else(|| SettingError::new(format!("`{text}` is no prefix; {right}")))?;
+    let prefix = prefix.ok_or_else(|| SettingError::new(format!("`{text}` is not a valid prefix; {right}")))?;
     if prefix != prefix.trunc() {
         let right = "give the network's own address, as in 127.1.0.0/16";
-        return Err(SettingError::new(format!("`{text}` has bits behind its prefix; {right}")));
+        return Err(SettingError::new(format!("`{text}` has bits set after its prefix; {right}")));
     }
     Ok(prefix)
 }
@@ -109,13 +109,13 @@ mod tests {
         assert_eq!(exits("127.0.0.9").to_string(), "127.0.0.9/32");
         assert_eq!(Exits::default().to_string(), "127.1.0.0/16");
         for (text, error) in [
-            ("", "is no prefix; give ADDRESS/LENGTH"),
-            ("127.1.0.0/33", "is no prefix; give ADDRESS/LENGTH"),
-            ("::/129", "is no prefix; give ADDRESS/LENGTH"),
-            ("127.1.0.0/", "is no prefix; give ADDRESS/LENGTH"),
-            ("127.1.0.0/16,", "is no prefix; give ADDRESS/LENGTH"),
-            ("localhost/8", "is no prefix; give ADDRESS/LENGTH"),
-            ("127.1.2.0/16", "has bits behind its prefix"),
+            ("", "is not a valid prefix; give ADDRESS/LENGTH"),
+            ("127.1.0.0/33", "is not a valid prefix; give ADDRESS/LENGTH"),
+            ("::/129", "is not a valid prefix; give ADDRESS/LENGTH"),
+            ("127.1.0.0/", "is not a valid prefix; give ADDRESS/LENGTH"),
+            ("127.1.0.0/16,", "is not a valid prefix; give ADDRESS/LENGTH"),
+            ("localhost/8", "is not a valid prefix; give ADDRESS/LENGTH"),
+            ("127.1.2.0/16", "has bits set after its prefix"),
         ] {
             let found = text.parse::<Exits>().unwrap_err().to_string();
             assert!(found.contains(error), "{found}");

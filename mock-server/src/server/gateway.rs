@@ -161,7 +161,7 @@ fn destination<Body>(request: &Request<Body>) -> Result<(&str, u16), GatewayFail
         },
         _ => return Err(GatewayFailure::Malformed("only http:// can be forwarded; https:// wants a tunnel (CONNECT)")),
     };
-    if port == 0 { Err(GatewayFailure::Malformed("port 0 is no destination")) } else { Ok((host, port)) }
+    if port == 0 { Err(GatewayFailure::Malformed("port 0 is not a valid destination")) } else { Ok((host, port)) }
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ pub(super) enum Refusal {
     #[error(transparent)]
     Settings(#[from] Problem),
     /// A stub has a limit that none of the loaded ones has.
-    #[error("the limit `{limit}` is of no stub that was loaded at the start, and cannot be counted")]
+    #[error("the limit `{limit}` belongs to no stub that was loaded at the start, so it cannot be counted")]
     Limit {
         /// The limit.
         limit: String,

@@ -39,8 +39,9 @@ impl JsonSchema {
             let name = version.text()?;
             let draft = DRAFTS.iter().find(|(known, _)| *known == name).map(|(_, draft)| *draft);
             let known = || DRAFTS.map(|(known, _)| known).join(", ");
-            let draft =
-                draft.ok_or_else(|| version.malformed(format!("`{name}` is no version: write one of {}", known())))?;
+            let draft = draft.ok_or_else(|| {
+                version.malformed(format!("`{name}` is not a valid version: write one of {}", known()))
+            })?;
             if schema.get("$schema").is_none() {
                 options = options.with_draft(draft);
             }

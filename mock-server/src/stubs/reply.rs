@@ -78,7 +78,7 @@ impl Breakage {
         let name = node.text()?;
         Self::ALL.into_iter().find_map(|(known, breakage)| (known == name).then_some(breakage)).ok_or_else(|| {
             let known = Self::ALL.map(|(known, _)| known).join(", ");
-            node.malformed(format!("`{name}` is no fault: write one of {known}"))
+            node.malformed(format!("`{name}` is not a valid fault: write one of {known}"))
         })
     }
 }
@@ -197,11 +197,11 @@ fn status(node: &Node<'_>) -> Result<StatusCode, Problem> {
     let Some(field) = node.get("status") else { return Ok(StatusCode::OK) };
     match fields::whole(&field)? {
         ..=0 => Ok(StatusCode::OK),
-        status @ 100..=199 => Err(field.unsupported(format!("the status {status}, which announces another answer,"))),
+        status @ 100..=199 => Err(field.unsupported(format!("the status {status}, which announces another response,"))),
         status => u16::try_from(status)
             .ok()
             .and_then(|status| StatusCode::from_u16(status).ok())
-            .ok_or_else(|| field.malformed(format!("`{status}` is no status of HTTP: write 200 to 999"))),
+            .ok_or_else(|| field.malformed(format!("`{status}` is not an HTTP status: write 200 to 999"))),
     }
 }
 

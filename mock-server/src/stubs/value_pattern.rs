@@ -397,7 +397,7 @@ mod tests {
             ),
             (
                 json!({"matchesJsonSchema": {}, "schemaVersion": "V8"}),
-                "/schemaVersion: `V8` is no version: write one of V4",
+                "/schemaVersion: `V8` is not a valid version: write one of V4",
             ),
             (json!({"equalToNumber": 3}), "/equalToNumber: the operator `equalToNumber` is not supported"),
             (json!({"matches": "(?U)a"}), "/matches: a regular expression with the flag `d`, `U` or `R` is not"),

@@ -30,7 +30,7 @@ pub(super) enum GatewayFailure {
     #[error("the destination cannot be connected to: {0}")]
     Unreachable(io::Error),
     /// No answer.
-    #[error("the destination gave no answer: {0}")]
+    #[error("the destination sent no response: {0}")]
     Broken(hyper::Error),
     /// Too late.
     #[error("the destination took longer than {}", humantime::format_duration(*.0))]

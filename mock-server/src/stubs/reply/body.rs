@@ -59,7 +59,7 @@ impl Body {
             return Ok(Self::Static(bytes));
         }
         let text = str::from_utf8(&bytes)
-            .map_err(|error| field.malformed(format!("`{name}` is to be a template, but is no UTF-8: {error}")))?;
+            .map_err(|error| field.malformed(format!("`{name}` is to be a template, but is not UTF-8: {error}")))?;
         Self::of_text(field, text, templates)
     }
 

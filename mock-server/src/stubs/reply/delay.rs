@@ -112,10 +112,9 @@ impl DelayDistribution {
                 node.only("type milliseconds")?;
                 milliseconds(&required(node, "milliseconds")?).map(Self::Fixed)
             }
-            other => {
-                Err(kind
-                    .malformed(format!("`{other}` is no distribution of delays: write lognormal, uniform or fixed")))
-            }
+            other => Err(kind.malformed(format!(
+                "`{other}` is not a valid distribution of delays: write lognormal, uniform or fixed"
+            ))),
         }
     }
 
@@ -126,7 +125,7 @@ impl DelayDistribution {
         let sigma_at = required(node, "sigma")?;
         let sigma = sigma_at.number()?;
         if !(0.0..=f64::MAX).contains(&sigma) {
-            return Err(sigma_at.malformed(format!("`{sigma}` is no sigma: write 0 or more")));
+            return Err(sigma_at.malformed(format!("`{sigma}` is not a valid sigma: write 0 or more")));
         }
         let max_at = node.get("maxValue");
         let max = max_at.as_ref().map(|max| hold(max, max.number()?)).transpose()?;
@@ -220,7 +219,7 @@ mod tests {
             (json!({}), "the whole document: the field type is missing"),
             (
                 json!({"type": "normal"}),
-                "/type: `normal` is no distribution of delays: write lognormal, uniform or fixed",
+                "/type: `normal` is not a valid distribution of delays: write lognormal, uniform or fixed",
             ),
             (json!({"type": "fixed"}), "the whole document: the field milliseconds is missing"),
             (json!({"type": "fixed", "ms": 1}), "/ms: unknown field `ms`; known here: type, milliseconds"),
@@ -237,7 +236,10 @@ mod tests {
                 "the whole document: the lower end 7 is above the upper end 6",
             ),
             (json!({"type": "lognormal", "median": 80}), "the whole document: the field sigma is missing"),
-            (json!({"type": "lognormal", "median": 80, "sigma": -0.1}), "/sigma: `-0.1` is no sigma: write 0 or more"),
+            (
+                json!({"type": "lognormal", "median": 80, "sigma": -0.1}),
+                "/sigma: `-0.1` is not a valid sigma: write 0 or more",
+            ),
             (
                 json!({"type": "lognormal", "median": 80, "sigma": 0.1, "maxValue": 79}),
                 "/maxValue: the maximum 79 is below the median 80",

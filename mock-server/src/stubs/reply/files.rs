@@ -47,7 +47,7 @@ impl Files {
             return Err(outside());
         }
         if !real.is_file() {
-            return Err(unreadable(io::Error::other("it is no regular file")));
+            return Err(unreadable(io::Error::other("it is not a regular file")));
         }
         std::fs::read(real).map(Bytes::from).map_err(unreadable)
     }

@@ -36,7 +36,7 @@ impl Headers {
         if let Some(node) = node {
             for (name, field) in node.fields()? {
                 let known = HeaderName::from_bytes(name.as_bytes())
-                    .map_err(|_| field.malformed(format!("`{name}` is no name of a header")))?;
+                    .map_err(|_| field.malformed(format!("`{name}` is not a valid header name")))?;
                 let is_empty = field.value().as_array().is_some_and(Vec::is_empty);
                 if is_empty {
                     return Err(field.malformed("a header without a value: write \"\" for an empty one"));

@@ -107,7 +107,7 @@ fn body_files_are_read_when_the_stub_is() {
         ),
         (
             json!({"bodyFileName": "latin", "transformers": on}),
-            "/bodyFileName: `latin` is to be a template, but is no UTF-8: ",
+            "/bodyFileName: `latin` is to be a template, but is not UTF-8: ",
         ),
     ] {
         let problem = read(&response).unwrap_err();
@@ -189,14 +189,14 @@ fn what_is_wrong_is_named_with_its_place() {
     for (response, expected) in [
         (json!(5), "the whole document: expected an object, found a number"),
         (json!({"stauts": 200}), "/stauts: unknown field `stauts`; did you mean status?"),
-        (json!({"status": 1000}), "/status: `1000` is no status of HTTP: write 200 to 999"),
-        (json!({"status": 99}), "/status: `99` is no status of HTTP: write 200 to 999"),
-        (json!({"status": 100}), "/status: the status 100, which announces another answer, is not supported"),
+        (json!({"status": 1000}), "/status: `1000` is not an HTTP status: write 200 to 999"),
+        (json!({"status": 99}), "/status: `99` is not an HTTP status: write 200 to 999"),
+        (json!({"status": 100}), "/status: the status 100, which announces another response, is not supported"),
         (json!({"status": "ok"}), "/status: expected a whole number of 32 bits"),
         (json!({"statusMessage": "a\nb"}), "/statusMessage: a status message is one line of ISO 8859-1"),
         (json!({"statusMessage": "€"}), "/statusMessage: a status message is one line of ISO 8859-1"),
         (json!({"headers": "X"}), "/headers: expected an object, found a text"),
-        (json!({"headers": {"X Y": "1"}}), "/headers/X Y: `X Y` is no name of a header"),
+        (json!({"headers": {"X Y": "1"}}), "/headers/X Y: `X Y` is not a valid header name"),
         (json!({"headers": {"X": 5}}), "/headers/X: a header is a text: write \"5\""),
         (json!({"headers": {"X": ["a", true]}}), "/headers/X/1: a header is a text: write \"true\""),
         (json!({"headers": {"X": {"a": 1}}}), "/headers/X: expected a text, found an object"),
@@ -218,7 +218,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ),
         (
             json!({"delayDistribution": {"type": "x"}}),
-            "/delayDistribution/type: `x` is no distribution of delays: write lognormal, uniform or fixed",
+            "/delayDistribution/type: `x` is not a valid distribution of delays: write lognormal, uniform or fixed",
         ),
         (
             json!({"chunkedDribbleDelay": {"numberOfChunks": 0}}),
@@ -226,7 +226,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ),
         (
             json!({"fault": "NONE"}),
-            "/fault: `NONE` is no fault: write one of CONNECTION_RESET_BY_PEER, EMPTY_RESPONSE, MALFORMED_RESPONSE_CHUNK, RANDOM_DATA_THEN_CLOSE",
+            "/fault: `NONE` is not a valid fault: write one of CONNECTION_RESET_BY_PEER, EMPTY_RESPONSE, MALFORMED_RESPONSE_CHUNK, RANDOM_DATA_THEN_CLOSE",
         ),
         (
             json!({"transformers": ["response-template", "mine"]}),

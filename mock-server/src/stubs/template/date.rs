@@ -84,8 +84,9 @@ impl CompiledNow {
 
 /// `3 days`, `-3 days`, `now +3 days`, `now`.
 fn span(text: &str) -> Result<Span, ValueProblem> {
-    let wrong =
-        || ValueProblem::Malformed(format!("`{text}` is no offset of now: write 3 days, -3 days or now +3 days"));
+    let wrong = || {
+        ValueProblem::Malformed(format!("`{text}` is not a valid offset of now: write 3 days, -3 days or now +3 days"))
+    };
     if text.eq_ignore_ascii_case("now") {
         return Ok(Span::new());
     }
@@ -115,8 +116,9 @@ fn zone(name: &str) -> Result<TimeZone, ValueProblem> {
     }
     let found =
         if fixed.starts_with(['+', '-']) { fixed_offset(fixed).map(TimeZone::fixed) } else { tz::db().get(name).ok() };
-    found
-        .ok_or_else(|| ValueProblem::Malformed(format!("`{name}` is no time zone: write Europe/Berlin, UTC or +02:00")))
+    found.ok_or_else(|| {
+        ValueProblem::Malformed(format!("`{name}` is not a valid time zone: write Europe/Berlin, UTC or +02:00"))
+    })
 }
 
 /// `+2`, `+02`, `+02:00`, `+0200`, up to 18 hours either way.
@@ -313,10 +315,10 @@ mod tests {
             ("'open", "", "", "a quote in the format of a date is not closed: `'open`"),
             ("z", "", "", "the letter z in the format of a date is not supported"),
             ("YYYY", "", "", "the letter Y in the format of a date is not supported"),
-            ("", "3", "", "`3` is no offset of now: write 3 days, -3 days or now +3 days"),
-            ("", "3 weeks", "", "`3 weeks` is no offset of now: write 3 days, -3 days or now +3 days"),
-            ("", "", "Mars/Phobos", "`Mars/Phobos` is no time zone: write Europe/Berlin, UTC or +02:00"),
-            ("", "", "+19:00", "`+19:00` is no time zone: write Europe/Berlin, UTC or +02:00"),
+            ("", "3", "", "`3` is not a valid offset of now: write 3 days, -3 days or now +3 days"),
+            ("", "3 weeks", "", "`3 weeks` is not a valid offset of now: write 3 days, -3 days or now +3 days"),
+            ("", "", "Mars/Phobos", "`Mars/Phobos` is not a valid time zone: write Europe/Berlin, UTC or +02:00"),
+            ("", "", "+19:00", "`+19:00` is not a valid time zone: write Europe/Berlin, UTC or +02:00"),
         ] {
             assert_eq!(now(format, offset, timezone), expected);
         }
