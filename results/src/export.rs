@@ -104,7 +104,7 @@ impl fmt::Display for Format {
 
 /// No format has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no format: write one of {names}", names = Format::ALL.map(Format::name).join(", "))]
+#[error("`{0}` is not a valid format: write one of {names}", names = Format::ALL.map(Format::name).join(", "))]
 pub struct UnknownFormat(pub String);
 
 impl FromStr for Format {
@@ -120,7 +120,9 @@ impl FromStr for Format {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
     /// A history of benchmarks would take a part of a run for a whole one.
-    #[error("export {0}: the run {1}, so its figures are no point of a history; export one that ended well")]
+    #[error(
+        "export {0}: the run {1}, so its figures are not a data point for a history of benchmarks: export a run that completed"
+    )]
     Partial(Format, &'static str),
     /// There is no figure to keep.
     #[error("export {0}: the run measured nothing that a history could keep; see `validity` in its result.json")]
@@ -167,6 +169,9 @@ mod tests {
         files.sort_unstable();
         assert!(files.windows(2).all(|pair| pair[0] != pair[1]), "{files:?}");
         let complaint = "xml".parse::<Format>().unwrap_err().to_string();
-        assert!(complaint.starts_with("`xml` is no format: write one of csv, csv-shards, hgrm, "), "{complaint}");
+        assert!(
+            complaint.starts_with("`xml` is not a valid format: write one of csv, csv-shards, hgrm, "),
+            "{complaint}"
+        );
     }
 }

@@ -330,12 +330,12 @@ fn an_edited_journal_is_refused() {
     for (number, path, value, why) in [
         (passed, "/number", 99.into(), "`number` is 99, but its position is 1"),
         (passed, "/rate_per_s", 700.0.into(), "`rate_per_s` is 700, but per_min / 60 is 500"),
-        (passed, "/seen", "fail".into(), "`seen` is no pass, but `reasons` holds 0"),
+        (passed, "/seen", "fail".into(), "`seen` is not a pass, but `reasons` holds 0"),
         (failed, "/seen", "pass".into(), "`seen` is pass, but `reasons` holds 1"),
-        (failed, "/reasons", serde_json::json!([]), "`seen` is no pass, but `reasons` holds 0"),
+        (failed, "/reasons", serde_json::json!([]), "`seen` is not a pass, but `reasons` holds 0"),
         (passed, "/sent_share", 0.5.into(), "`seen` is pass, but `sent_share` is 0.5"),
         (passed, "/throttled_share", 0.005.into(), "`throttled_share` is 0.005, but that of `counted` is 0"),
-        (passed, "/error_share", 2.0.into(), "`error_share` is 2, which is no share"),
+        (passed, "/error_share", 2.0.into(), "`error_share` is 2, which is not a share"),
         (passed, "/counted/good", 3.into(), "`counted.attempts` is 4000, which is not the sum of the others"),
         (passed, "/accepted_per_s", 501.0.into(), "`accepted_per_s` is 501, but the good part of the rate is 500"),
         (
@@ -345,7 +345,7 @@ fn an_edited_journal_is_refused() {
             "response_p99 is 90000, but the objective is response_p99 < 50ms",
         ),
         (passed, "/response_p50_us", 300.0.into(), "`response_p50_us` is 300, but response_p99_us is"),
-        (passed, "/started_at", "yesterday".into(), "`started_at` is yesterday, which is no time"),
+        (passed, "/started_at", "yesterday".into(), "`started_at` is yesterday, which is not a time"),
     ] {
         let said = set(number, path, value);
         assert!(said.contains(why), "{path}: {said}");
@@ -536,7 +536,7 @@ fn a_failed_probe_has_a_cause() {
     for (why, errors, expected) in [
         ("throttled_rate 3.10 %, but the objective is throttled_rate < 0.01", 0.0, ProbeFailure::Throttled),
         ("error_rate 3.10 %, but the objective is error_rate < 0.01", 0.9, ProbeFailure::Errors),
-        ("stopped, for `throttled_rate < 0.5` did not hold", 0.0, ProbeFailure::Throttled),
+        ("stopped, because `throttled_rate < 0.5` did not hold", 0.0, ProbeFailure::Throttled),
         ("response_p99 80.0 ms, but the objective is response_p99 < 50ms", 0.0, ProbeFailure::Latency),
         ("5 of 100 requests broke response_p99 < 50ms, and 1 may", 0.0, ProbeFailure::Latency),
         ("the median response time grew by 5.00 ms each second: the target fell behind", 0.0, ProbeFailure::Latency),
@@ -728,6 +728,6 @@ fn short_probes_are_named_and_the_marks_are_explained_at_the_terminal() {
     let text = concluded(probes, SearchEnd::OutOfTime).doc().terminal(200);
     let scouted = text.lines().find(|line| line.contains("1,000/s")).unwrap();
     assert!(scouted.contains("short") && !text.contains("+0 -0"), "{text}");
-    assert!(text.contains("Probes that passed (+), failed (-), were void (?)"), "{text}");
+    assert!(text.contains("Probes: + passed, - failed, ? void"), "{text}");
     assert!(text.contains("the time for the search (--budget) was used up; continue with --resume"), "{text}");
 }

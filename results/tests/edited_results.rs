@@ -138,7 +138,7 @@ fn what_was_edited_is_named_with_both_numbers_and_the_remedy() {
         ("/plan/seed", json!(7), "`plan.config_hash` is "),
         ("/interrupted", json!(true), "`interrupted` is true, but"),
         ("/started_at", json!("2020-01-01T00:00:00.000Z"), "`started_at` is 2020-01-01T00:00:00.000Z, but run_id says"),
-        ("/finished_at", json!("yesterday"), "`finished_at` is yesterday, which is no time"),
+        ("/finished_at", json!("yesterday"), "`finished_at` is yesterday, which is not a time"),
         (
             "/environment/colocated",
             json!(false),

@@ -57,10 +57,10 @@ fn what_no_run_can_have_is_refused_by_its_name() {
         ("/plan/ids", json!({"start": 0, "end": 0}), "`plan.ids`"),
         ("/totals/attempts", json!(u64::MAX), "`totals.attempts` is 18446744073709551615, more than"),
         ("/name", json!("x".repeat(100_000)), "`name` is a text of 100,000 bytes"),
-        ("/latency/service/hdr", claims(u32::MAX, 3, 1_000), "`latency.service.hdr` is no histogram: its length"),
+        ("/latency/service/hdr", claims(u32::MAX, 3, 1_000), "`latency.service.hdr` is not a histogram: its length"),
         ("/latency/service/hdr", claims(8, 5, 1_000), "its bounds are none of this program's"),
         ("/latency/service/hdr", claims(8, 3, u64::MAX), "its bounds are none of this program's"),
-        ("/latency/service/hdr", json!("?"), "`latency.service.hdr` is no base64"),
+        ("/latency/service/hdr", json!("?"), "`latency.service.hdr` is not base64"),
     ] {
         let said = refusal(pointer, value);
         assert!(said.contains(says) && said.contains(RESULT) && !said.contains('\n'), "{pointer}: {said}");

@@ -145,7 +145,7 @@ fn like_is_drawn_beside_like() {
     assert!(caption(&[run("a", 9), run("b", 9)]).contains("p50 service time"));
     let mixed = [run("a", 9), open(run("b", 9))];
     assert!(caption(&mixed).contains("Excludes the wait before an open-loop request is sent"));
-    assert!(section(page(&overlaid(&mixed)), "figures").starts_with("Figures | Open and closed loops stand beside"));
+    assert!(section(page(&overlaid(&mixed)), "figures").starts_with("Figures | Some of these runs are open loops"));
     // Of the same plan and machine, nothing differs.
     let alike = overlaid(&[run("a", 9), run("b", 11)]);
     let same = section(page(&alike), "differences");

@@ -186,7 +186,7 @@ fn what_the_log_cannot_tell_is_told() {
     let shorter: Vec<&str> = whole.lines().take(40).collect();
     fs::write(&log, shorter.join("\n") + "\n").unwrap();
     let notes = cut(&saved, &Ask::EVERYTHING).notes.join("\n");
-    assert!(notes.contains("fewer service times than the result: it is not whole"), "{notes}");
+    assert!(notes.contains("fewer service times than the result: it is incomplete"), "{notes}");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_damaged_log_is_refused_with_the_number_of_the_line() {
     assert!(said.contains("line 7: it is of second 6, which the result does not have"), "{said}");
     let said = complaint(&[&b"#"[..], &vec![b'x'; 1 << 20], b"\n"].concat());
     assert!(said.contains("line 1: it is longer than any line"), "{said}");
-    assert!(complaint(b"# \xff\n").contains("line 1: it is no text"));
+    assert!(complaint(b"# \xff\n").contains("line 1: it is not text"));
     fs::remove_file(&log).unwrap();
     let cut = Cut::of(&saved.report, &Ask::EVERYTHING).unwrap();
     let said = result_dir::recut(&saved.directory(), &saved.report, cut, |_| {}).unwrap_err().to_string();

@@ -829,7 +829,7 @@ fn a_hang_that_empties_the_windows_of_a_share_does_not_pass() {
     let report = stopped_by("error_rate[1s] <= 10%", &plan, hangs_at_two);
     let why = report.gates[0].why.as_deref().unwrap();
     assert_eq!(report.gates[0].ok, Some(true), "{why}");
-    assert!(why.ends_with("windows had fewer than 100 attempts and hold 10 of 10 errors"), "{why}");
+    assert!(why.ends_with("windows had fewer than 100 requests and hold 10 of 10 errors"), "{why}");
 }
 
 #[test]
@@ -1490,7 +1490,7 @@ fn a_single_throttled_answer_of_a_run_that_was_stopped_in_its_pause_is_in_the_ca
     let caption = caption(&plot::all(&report), "throughput").unwrap();
     assert!(caption.contains("% throttled") && !caption.contains("none throttled"), "{caption}");
     let text = said(&report);
-    let kept = format!("{throttled} responses named a wait; 2 waits respected, 0 violated (counted per shard)");
+    let kept = format!("{throttled} responses asked for a wait; 2 waits respected, 0 violated (counted per shard)");
     let kept = kept.replace("1 responses", "1 response");
     assert!(text.contains(&kept), "{kept}, not in {text}");
 }

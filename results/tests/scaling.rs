@@ -179,7 +179,7 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
         headline.ends_with("Client and target competed for the CPUs, so this does not show how the target scales.")
     );
     let text = scaling.doc().terminal(120);
-    assert!(text.contains("no fit: it takes 4 sizes that count, and there are 0"), "{text}");
+    assert!(text.contains("no fit: 4 sizes that count are needed, and there are 0"), "{text}");
     assert!(
         text.contains("colocated, client limited") && text.contains("1, 2, 4, 8, 16 shards + 1 target process"),
         "{text}"

@@ -144,7 +144,7 @@ impl AdaptiveKind {
 
 /// Reason why a text names nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is none of {known}")]
+#[error("`{given}` is not one of {known}")]
 pub struct UnknownName {
     given: String,
     known: String,
@@ -190,7 +190,7 @@ pub enum BackoffError {
         right: Backoff,
     },
     /// More than a year.
-    #[error("`{0}` is too long: a back-off is at most a year")]
+    #[error("`{0}` is too long: a backoff is at most a year")]
     TooLong(String),
 }
 
@@ -235,7 +235,7 @@ mod tests {
             assert_eq!(one.name().parse(), Ok(one));
         }
         let error = "polite".parse::<OnThrottle>().unwrap_err();
-        assert_eq!(error.to_string(), "`polite` is none of honor, count, ignore");
+        assert_eq!(error.to_string(), "`polite` is not one of honor, count, ignore");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum ShardFault {
 impl fmt::Display for ShardFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Died => write!(f, "died before its final frame"),
+            Self::Died => write!(f, "died before its final report"),
             Self::Silent(limit) => write!(f, "was silent for {} and was ended", humantime::format_duration(*limit)),
             Self::Junk(error) => write!(f, "sent a frame that cannot be read ({error}) and was ended"),
             Self::Overdue => write!(f, "had not ended when the grace after the stop was over, and was ended"),

@@ -59,7 +59,7 @@ pub enum RateError {
     )]
     StepTime(String),
     /// Steps of nothing.
-    #[error("`{0}` has steps of 0: write how much each adds, as in 100:1000:100@10s (it takes off when A is above B)")]
+    #[error("`{0}` has steps of 0: write how much each adds, as in 100:1000:100@10s (or takes off, when A is above B)")]
     StepSize(String),
     /// Too many steps.
     #[error("`{text}` takes {steps} steps: {MOST_STEPS} at most; make each one larger")]

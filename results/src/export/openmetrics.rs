@@ -32,7 +32,7 @@ pub(super) fn openmetrics(report: &Report) -> String {
 }
 
 fn write_run(text: &mut Text, report: &Report) {
-    text.family("crawlmark_run_info", MetricType::Gauge, "", "The run that all of this is about.");
+    text.family("crawlmark_run_info", MetricType::Gauge, "", "The run that these metrics describe.");
     let labels = [
         ("run_id", report.run_id.as_str()),
         ("name", &report.name),
@@ -60,11 +60,11 @@ fn write_items(text: &mut Text, report: &Report) {
 
 fn write_attempts(text: &mut Text, report: &Report) {
     let totals = &report.totals;
-    text.family("crawlmark_answers", MetricType::Counter, "", "Attempts that were answered, by status.");
+    text.family("crawlmark_answers", MetricType::Counter, "", "Responses, by status.");
     for (status, count) in &totals.attempts_by_status {
         text.sample("crawlmark_answers_total", &[("status", &status.to_string())], &count.to_string());
     }
-    text.family("crawlmark_errors", MetricType::Counter, "", "Attempts without a valid answer, by kind.");
+    text.family("crawlmark_errors", MetricType::Counter, "", "Requests without a valid response, by kind.");
     for (kind, count) in &totals.errors_by_kind {
         text.sample("crawlmark_errors_total", &[("kind", kind.name())], &count.to_string());
     }
@@ -81,7 +81,7 @@ fn write_attempts(text: &mut Text, report: &Report) {
 
 /// Write the figures by shard: attempts, whose sum is the run's, and CPU, which a shard that died did not report.
 fn write_shards(text: &mut Text, shards: &[ShardReport]) {
-    text.family("crawlmark_attempts", MetricType::Counter, "", "Requests tried.");
+    text.family("crawlmark_attempts", MetricType::Counter, "", "Requests, retries included.");
     for shard in shards {
         let number = shard.shard.to_string();
         text.sample("crawlmark_attempts_total", &[("shard", &number)], &shard.totals.attempts.to_string());
@@ -104,19 +104,24 @@ fn write_gauges(text: &mut Text, report: &Report) {
         (
             "crawlmark_duration_seconds",
             "seconds",
-            "From the common start to the last answer, the end of the duration or the stop.",
+            "From the common start to the last response, the end of --duration or the stop.",
             Some(totals.duration_s),
         ),
         ("crawlmark_items_per_second", "", "Items that ended by themselves.", Some(totals.items_per_s)),
         ("crawlmark_attempts_per_second", "", "Requests that ended by themselves.", Some(totals.attempts_per_s)),
-        ("crawlmark_peak_in_flight", "", "The most requests under way at once.", Some(totals.peak_in_flight as f64)),
+        ("crawlmark_peak_in_flight", "", "Peak number of requests in flight.", Some(totals.peak_in_flight as f64)),
         (
             "crawlmark_budget_used_ratio",
             "ratio",
-            "Attempts over what the budget allowed.",
+            "Share of the allowed requests that were sent.",
             budget.map(|b| b.utilisation),
         ),
-        ("crawlmark_budget_kept", "", "1 when no window held more than allowed.", budget.map(|b| f64::from(b.kept))),
+        (
+            "crawlmark_budget_kept",
+            "",
+            "1 if no window had more requests than allowed, else 0.",
+            budget.map(|b| f64::from(b.kept)),
+        ),
     ];
     for (name, unit, help, value) in gauges {
         if let Some(value) = value.filter(|value| value.is_finite()) {
@@ -130,7 +135,7 @@ fn write_gates(text: &mut Text, gates: &[GateReport]) {
     if gates.is_empty() {
         return;
     }
-    text.family("crawlmark_gate", MetricType::Gauge, "", "1 for the state of what had to hold, else 0.");
+    text.family("crawlmark_gate", MetricType::Gauge, "", "1 for the state of the threshold, else 0.");
     // Two gates that read the same would be one series twice.
     let mut told: Vec<Labels<'_, 2>> = Vec::new();
     for gate in gates {
@@ -152,7 +157,7 @@ fn write_times(text: &mut Text, report: &Report) {
         "crawlmark_cut_off",
         MetricType::Counter,
         "",
-        "Attempts and requests whose time is not known, by series.",
+        "Samples of which only the least time is known, by series.",
     );
     for (series, latency) in &report.latency {
         text.sample("crawlmark_cut_off_total", &[("series", series)], &latency.censored.to_string());

@@ -70,7 +70,7 @@ pub struct Objective {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectiveError {
     /// A metric that is known only once the run is over cannot stop it.
-    #[error("--stop-if {0}: `{1}` is known when the run is over; write --threshold '{0}'")]
+    #[error("--stop-if {0}: `{1}` is known only when the run is over: use --threshold '{0}'")]
     OnlyAtTheEnd(String, String),
     /// A closed loop has no response times.
     #[error(

@@ -12,7 +12,7 @@ use crate::show::plot::Plot;
 use crate::show::plot::overlay::{Clocked, KINDS, Run};
 
 /// Note on a table in which open and closed loops stand beside each other.
-const MIXED: &str = "Open and closed loops stand beside each other here. A closed loop waits for its target, so its service times \
+const MIXED: &str = "Some of these runs are open loops and some closed loops. A closed loop waits for its target, so its service times \
     exclude what users would have waited; an open loop has response times, which include that. Both have service \
     times, so the plots show those.";
 

@@ -35,7 +35,9 @@ pub const RESULT: &str = "result.json";
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
     /// Something is there already.
-    #[error("--out {0} exists already and is no empty directory: a result is never overwritten, choose another name")]
+    #[error(
+        "--out {0} already exists and is not an empty directory. Results are never overwritten: choose another name"
+    )]
     Exists(PathBuf),
     /// The working directory itself, or a path that ends in nothing.
     #[error("--out {0} cannot be replaced by a result: name a directory inside it")]
@@ -80,7 +82,7 @@ pub enum ResultError {
         kept: Vec<String>,
     },
     /// The finished result cannot have its name.
-    #[error("rename the result, which lies in {kept}, to {path}: {error}")]
+    #[error("rename the result, which is in {kept}, to {path}: {error}")]
     Rename {
         /// Path where it is.
         kept: PathBuf,

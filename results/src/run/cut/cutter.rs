@@ -177,7 +177,7 @@ impl<'a> Cutter<'a> {
         }
         if missing > 0 {
             notes.push(format!(
-                "the log holds {} fewer {name} times than the result: it is not whole, and what is said here is no better",
+                "the log holds {} fewer {name} times than the result: it is incomplete, and so are these figures",
                 grouped(missing)
             ));
         }

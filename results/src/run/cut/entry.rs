@@ -109,7 +109,7 @@ impl LineReader {
     /// Puts the histogram's plain form into `self.plain`.
     fn unpack(&mut self, text: &str) -> Result<(), &'static str> {
         self.packed.clear();
-        STANDARD.decode_vec(text, &mut self.packed).map_err(|_| "it is no base64")?;
+        STANDARD.decode_vec(text, &mut self.packed).map_err(|_| "it is not base64")?;
         let (header, deflated) = self.packed.split_at_checked(DEFLATED_HEADER).ok_or("it is cut short")?;
         let length = usize::try_from(word(header, 4)).unwrap_or(usize::MAX);
         if word(header, 0) != DEFLATED_COOKIE {
@@ -208,7 +208,7 @@ mod tests {
             (line.replace("7.000", "7.500"), "one whole second"),
             (line.replace("7.000", "-1"), "one whole second"),
             (line.replace("1.000", "2.000"), "one whole second"),
-            (line[..line.len() - 9].to_owned(), "no base64"),
+            (line[..line.len() - 9].to_owned(), "not base64"),
             (line[..line.len() - 8].to_owned(), "cut short"),
             (line.replace(",5.5,", ",5.5,AAAA"), "V2-deflate"),
         ] {

@@ -104,7 +104,7 @@ pub enum NotSteady {
     },
     /// The series did not stay at one level.
     #[error(
-        "{series} went from {from} in the mean until {at_s} s to {to} after it; name a window \
+        "{series} averaged {from} until {at_s} s and {to} after it; name a window \
          with --from and --to"
     )]
     Drifting {

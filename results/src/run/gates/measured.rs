@@ -145,7 +145,7 @@ fn measure(counters: &Counters, quantity: Quantity, basis: Basis) -> Measured {
         Quantity::Errors => Some(counters.errors()),
         _ => named().filter(|_| basis == Basis::Run || quantity.is_live()),
     };
-    Measured::of(count.map(|count| count as f64), "it is known when the run is over")
+    Measured::of(count.map(|count| count as f64), "known only when the run is over")
 }
 
 /// A part of a number of things.
@@ -164,9 +164,9 @@ impl Share {
     fn of(counters: &Counters, quantity: Quantity) -> Option<Self> {
         let Counters { items, requests, .. } = counters;
         let (part, parts, whole, things) = match quantity {
-            Quantity::ThrottledRate => (requests.throttled, "throttled attempts", requests.attempts, "attempts"),
-            Quantity::ErrorRate => (counters.errors(), "errors", requests.attempts, "attempts"),
-            Quantity::RetryRate => (requests.retries, "retries", requests.attempts, "attempts"),
+            Quantity::ThrottledRate => (requests.throttled, "throttled requests", requests.attempts, "requests"),
+            Quantity::ErrorRate => (counters.errors(), "errors", requests.attempts, "requests"),
+            Quantity::RetryRate => (requests.retries, "retries", requests.attempts, "requests"),
             Quantity::OkRate => (items.ok, "good items", items.ended(), "items"),
             _ => return None,
         };
@@ -432,7 +432,7 @@ mod tests {
         let seen = |stats: &ShardStats, name| of_stats(metric(name), stats, 2.0);
         assert_eq!(
             seen(&stats, "error_rate"),
-            Measured::Unknown("not enough data: 99 attempts, 100 needed".to_owned())
+            Measured::Unknown("not enough data: 99 requests, 100 needed".to_owned())
         );
         stats.counters.items.ok += 1;
         stats.counters.requests.attempts += 1;

@@ -28,7 +28,7 @@ pub struct ConditionError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Missing name at the start.
-    #[error("a metric comes first, as in service_p99 < 250ms")]
+    #[error("write a metric first, as in service_p99 < 250ms")]
     NoMetric,
     /// There is no such metric.
     #[error("there is no metric `{name}`; {hint}")]
@@ -42,31 +42,31 @@ pub enum Fault {
     #[error("the `{0}` is not closed")]
     Open(char),
     /// No window.
-    #[error("`{0}` is no window: write whole seconds, [1s] to [60s]")]
+    #[error("`{0}` is not a valid window: write whole seconds, [1s] to [60s]")]
     Window(String),
     /// A window of what only the end of a run shows.
-    #[error("`{0}` is known when the run is over, and has no window")]
+    #[error("`{0}` is known only when the run is over, and has no window")]
     NoWindow(String),
     /// No comparison.
-    #[error("one of < <= > >= == != comes after the metric, not `{0}`")]
+    #[error("write one of < <= > >= == != after the metric, not `{0}`")]
     Op(String),
     /// No comparison of these.
-    #[error("`{0}` is no comparison: write {1}")]
+    #[error("`{0}` is not a valid comparison: write {1}")]
     OtherOp(String, &'static str),
     /// An order of what has none.
     #[error("`{0}` makes no sense for true or false: write == or !=")]
     NoOrder(&'static str),
     /// Nothing to compare with.
-    #[error("what to compare with is missing: {0}")]
+    #[error("the limit is missing: {0}")]
     NoLimit(&'static str),
     /// Not a limit of this metric.
-    #[error("`{0}` is no limit for it: {1}")]
+    #[error("`{0}` is not a valid limit for this metric: {1}")]
     Limit(String, &'static str),
     /// A time without a unit.
     #[error("`{0}` has no unit: write {0}ms, or µs, s, m or h")]
     NoUnit(String),
     /// A part that is more than all.
-    #[error("`{0}` is more than all of them: write {0}%, or a part of 1")]
+    #[error("`{0}` is more than 100 %: write {0}%, or a share from 0 to 1")]
     MoreThanAll(String),
     /// Two conditions.
     #[error("one condition at a time: give the flag once for each")]
@@ -192,7 +192,7 @@ const fn right(unit: Unit) -> &'static str {
     match unit {
         Unit::Us => "write a time, as in 250ms",
         Unit::PerS => "write a number per second, as in 9500, 9.5k or 9500/s",
-        Unit::Share => "write a part of 1 or a percentage, as in 0.01 or 1%",
+        Unit::Share => "write a share from 0 to 1 or a percentage, as in 0.01 or 1%",
         Unit::Count => "write a whole number, as in 100 or 10k",
         Unit::Flag => "write true or false",
     }
@@ -317,8 +317,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         for (text, column, word) in [
-            ("", 1, "a metric comes first"),
-            ("< 5", 1, "a metric comes first"),
+            ("", 1, "write a metric first"),
+            ("< 5", 1, "write a metric first"),
             ("servce_p99 < 250ms", 1, "did you mean `service_p99`?"),
             ("p(99) < 250ms", 1, "of what? did you mean `service_p99`?"),
             ("http_req_failed < 0.01", 1, "did you mean `error_rate`?"),
@@ -326,20 +326,20 @@ mod tests {
             ("frobnication < 1", 1, "see --help"),
             ("service_p(99 < 250ms", 10, "the `(` is not closed"),
             ("service_p99[10s < 250ms", 12, "the `[` is not closed"),
-            ("service_p99[90s] < 250ms", 12, "`90s` is no window: write whole seconds, [1s] to [60s]"),
-            ("service_p99[0s] < 250ms", 12, "is no window"),
-            ("service_p99[500ms] < 250ms", 12, "is no window"),
-            ("item_p99[10s] < 250ms", 9, "known when the run is over"),
+            ("service_p99[90s] < 250ms", 12, "`90s` is not a valid window: write whole seconds, [1s] to [60s]"),
+            ("service_p99[0s] < 250ms", 12, "is not a valid window"),
+            ("service_p99[500ms] < 250ms", 12, "is not a valid window"),
+            ("item_p99[10s] < 250ms", 9, "known only when the run is over"),
             ("service_p99", 12, "not `the end`"),
             ("service_p99 below 250ms", 13, "not `below`"),
-            ("service_p99 = 250ms", 13, "`=` is no comparison: write =="),
+            ("service_p99 = 250ms", 13, "`=` is not a valid comparison: write =="),
             ("service_p99 ≤ 250ms", 13, "write <="),
             ("service_p99 <", 14, "as in 250ms"),
             ("service_p99 < 250", 15, "`250` has no unit: write 250ms"),
-            ("service_p99 < 250 MB", 15, "`250 MB` is no limit"),
-            ("service_p99 < -1ms", 15, "is no limit"),
-            ("service_p99 < 1e3ms", 15, "is no limit"),
-            ("throttled_rate < 5", 18, "`5` is more than all of them: write 5%"),
+            ("service_p99 < 250 MB", 15, "`250 MB` is not a valid limit"),
+            ("service_p99 < -1ms", 15, "is not a valid limit"),
+            ("service_p99 < 1e3ms", 15, "is not a valid limit"),
+            ("throttled_rate < 5", 18, "`5` is more than 100 %: write 5%"),
             ("rate > 10/min", 8, "per second"),
             ("errors < 1.5", 10, "a whole number"),
             ("errors < 99999999999999999", 10, "a whole number"),

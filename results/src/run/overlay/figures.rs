@@ -51,8 +51,8 @@ fn rows() -> Vec<(String, Cell)> {
         row("load", |report| Some(load(report))),
         figure_row("items/s", |report| Some(report.totals.items_per_s), decimal),
         figure_row("requests/s", |report| Some(report.totals.attempts_per_s), decimal),
-        row("items that ended", |report| Some(grouped(ended(report)))),
-        row("of these, ok", |report| Some(part(report.ledger.ok, ended(report)))),
+        row("items completed", |report| Some(grouped(ended(report)))),
+        row("ok, of these items", |report| Some(part(report.ledger.ok, ended(report)))),
         row("requests", |report| Some(grouped(report.totals.attempts))),
         row("throttled, of requests", |report| Some(rounded_percent(report.throttling.throttled_share))),
         row("due and never sent", |report| Some(grouped(report.totals.dropped)).filter(|_| report.totals.dropped > 0)),
@@ -62,7 +62,7 @@ fn rows() -> Vec<(String, Cell)> {
     for series in [Series::ServiceOk, Series::ResponseOk, Series::SchedLag] {
         rows.extend(times(series));
     }
-    rows.push(row("plan's hash", |report| Some(report.plan.config_hash.clone())));
+    rows.push(row("plan hash", |report| Some(report.plan.config_hash.clone())));
     rows.push(row("run", |report| Some(report.run_id.clone())));
     rows
 }

@@ -131,7 +131,7 @@ impl LimitName {
                 raise("--per-host-connections", plan.per_host.connections.map(|n| n.to_string()))
             }
             Self::PerHostRate => raise("--per-host-rate", plan.per_host.rate.map(|rate| rate.to_string())),
-            Self::Pause => "Lower --rate, or use --on-throttle count to send requests nevertheless".to_owned(),
+            Self::Pause => "Lower --rate, or use --on-throttle count to send requests anyway".to_owned(),
             Self::Target | Self::Unknown => "Lower --rate".to_owned(),
         }
     }

@@ -299,8 +299,8 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
 
 fn check_histogram(field: &str, latency: &Latency) -> Result<(), String> {
     let Some(text) = &latency.hdr else { return Ok(()) };
-    let plain = STANDARD.decode(text).map_err(|_| format!("`{field}.hdr` is no base64"))?;
-    v2::check_header(&plain).map_err(|why| format!("`{field}.hdr` is no histogram: {why}"))
+    let plain = STANDARD.decode(text).map_err(|_| format!("`{field}.hdr` is not base64"))?;
+    v2::check_header(&plain).map_err(|why| format!("`{field}.hdr` is not a histogram: {why}"))
 }
 
 #[cfg(test)]

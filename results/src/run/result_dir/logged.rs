@@ -47,7 +47,7 @@ pub enum Wrong {
     #[error("it is longer than any line of this run's can be")]
     Long,
     /// Not a text.
-    #[error("it is no text")]
+    #[error("it is not text")]
     Text,
     /// The end of the file came before its end.
     #[error("it is cut short")]

@@ -80,10 +80,10 @@ fn host(report: &Report) -> Vec<(&'static str, Option<String>)> {
             "waiting for a CPU",
             cpu_pressure.map(|part| format!("{} of the time", rounded_percent(part))).or_else(|| too_short(report)),
         ),
-        ("TCP segments sent again", tcp_retransmits.map(grouped)),
+        ("TCP segments retransmitted", tcp_retransmits.map(grouped)),
         ("TCP timeouts", tcp_timeouts.map(grouped)),
-        ("listening queues full", listen_overflows.map(grouped)),
-        ("connections dropped there", listen_drops.map(grouped)),
+        ("listen queue overflows", listen_overflows.map(grouped)),
+        ("connections dropped by listen queues", listen_drops.map(grouped)),
         ("TCP sockets in use", sockets_in_use.map(grouped)),
         ("sockets in TIME_WAIT (peak)", time_wait.map(grouped)),
         ("local ports in TIME_WAIT", ports_held.map(grouped)),
@@ -100,11 +100,11 @@ fn supervisor(report: &Report) -> Vec<(&'static str, Option<String>)> {
     let supervisor = &report.supervisor;
     vec![
         ("CPU", Some(seconds(supervisor.cpu_s))),
-        ("of a core", Some(rounded_percent(supervisor.cpu_share))),
-        ("of a core while the shards ran", supervisor.running_cpu_share.map(rounded_percent)),
+        ("share of a core", Some(rounded_percent(supervisor.cpu_share))),
+        ("share of a core while the shards ran", supervisor.running_cpu_share.map(rounded_percent)),
         ("CPU to start the shards", supervisor.start_cpu_s.map(seconds)),
         ("time to start", supervisor.start_ms.map(|ms| seconds(ms / 1e3))),
         ("time to first request", supervisor.first_request_ms.map(|ms| seconds(ms / 1e3))),
-        ("memory at most", Some(bytes(supervisor.max_rss_bytes))),
+        ("peak memory", Some(bytes(supervisor.max_rss_bytes))),
     ]
 }

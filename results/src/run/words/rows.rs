@@ -158,7 +158,7 @@ fn throttling(report: &Report) -> String {
     if honoured + violated > 0 {
         let _ = write!(
             row,
-            "\n{} named a wait; {} respected, {} violated (counted per shard)",
+            "\n{} asked for a wait; {} respected, {} violated (counted per shard)",
             counted(promises, "response"),
             counted(honoured, "wait"),
             grouped(violated)

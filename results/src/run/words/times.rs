@@ -221,7 +221,7 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
     }
     if schedule.unscheduled > 0 {
         let gone = grouped(schedule.unscheduled);
-        row = format!("{row}\nabout {gone} more fell to shards that had died: they were never sent");
+        row = format!("{row}\nabout {gone} more were due in shards that had died, and were never sent");
     }
     if schedule.shifted_s > 0.0 {
         row = format!("{row}\ndelayed by {} while the target throttled", seconds(schedule.shifted_s));

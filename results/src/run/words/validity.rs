@@ -51,7 +51,7 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
     let meaning = match report.validity.verdict {
         Verdict::Valid => return format!("None of the {checks} checks found a problem with these numbers."),
         Verdict::Errors if cut_off_share(report).is_some() => {
-            "Some requests were cut off at the end, before they had an answer."
+            "Some requests were cut off at the end, before they had a response."
         }
         Verdict::Errors => "Some requests failed; the times leave them out.",
         Verdict::BudgetLimited => {

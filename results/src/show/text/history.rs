@@ -21,7 +21,7 @@ pub fn history(history: &History) -> Doc {
             let row = if rows.is_empty() { "no change".to_owned() } else { rows.join("\n") };
             facts.push((short_name(found.metric), row));
         }
-        let advice = "shows where to look, and is no verdict: the machine may have changed; compare the two versions with `crawlmark ab`";
+        let advice = "shows where to look, and is not a verdict: the machine may have changed; compare the two versions with `crawlmark ab`";
         facts.push(("note", advice.to_owned()));
     } else {
         let is = if count == 1 { "is" } else { "are" };

@@ -28,7 +28,7 @@ pub(super) fn check(question: &Question, position: usize, probe: &ProbeReport) -
         ("throttled_share and error_share together", probe.throttled_share + probe.error_share),
     ] {
         if !(-ROUNDING..=1.0 + ROUNDING).contains(&share) {
-            return Err(format!("`{name}` is {share}, which is no share"));
+            return Err(format!("`{name}` is {share}, which is not a share"));
         }
     }
     if let Some(counted) = probe.counted {
@@ -48,7 +48,7 @@ pub(super) fn check(question: &Question, position: usize, probe: &ProbeReport) -
     at_most("response_p50_us", probe.response_p50_us, "response_p99_us", probe.response_p99_us)?;
     for (field, time) in [("started_at", &probe.started_at), ("finished_at", &probe.finished_at)] {
         if humantime::parse_rfc3339(time).is_err() {
-            return Err(format!("`{field}` is {time:.60}, which is no time of the form 2026-01-31T12:00:00Z"));
+            return Err(format!("`{field}` is {time:.60}, which is not a time of the form 2026-01-31T12:00:00Z"));
         }
     }
     verdict(question, probe)
@@ -58,7 +58,7 @@ pub(super) fn check(question: &Question, position: usize, probe: &ProbeReport) -
 fn verdict(question: &Question, probe: &ProbeReport) -> Result<(), String> {
     let is_pass = probe.seen == ProbeResult::Pass;
     if is_pass != probe.reasons.is_empty() {
-        let (is, count) = (if is_pass { "pass" } else { "no pass" }, probe.reasons.len());
+        let (is, count) = (if is_pass { "pass" } else { "not a pass" }, probe.reasons.len());
         return Err(format!("`seen` is {is}, but `reasons` holds {count}"));
     }
     if !is_pass {

@@ -86,8 +86,8 @@ fn sentence(capacity: &Capacity) -> String {
             if let Some(limit) = capacity.limit_per_s.filter(|limit| Some(*limit) == capacity.capacity_per_s) =>
         {
             format!(
-                "Capacity: {} for {lasts}, the target's limit: it refuses requests above that rate, once a burst is used \
-                 up if it allows one (objectives broken at {fail}). Limits over longer periods were not tested.",
+                "Capacity: {} for {lasts}, the target's limit: it refuses requests above that rate, after any burst that it \
+                 allows (objectives broken at {fail}). Limits over longer periods were not tested.",
                 rate(limit)
             )
         }
@@ -225,7 +225,7 @@ impl StudyResult for Capacity {
             .text(capacity_headline(self))
             .facts(rows(self))
             .table(table(self))
-            .text("Probes that passed (+), failed (-), were void (?); short: only short probes of the way up.")
+            .text("Probes: + passed, - failed, ? void; short: tried only by short probes while rates were doubled.")
             .in_files()
             .plot("plots/capacity.svg", "Latency against rate")
             .text(format!(

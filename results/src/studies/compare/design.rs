@@ -81,12 +81,12 @@ pub struct Pair {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DesignError {
     /// Nothing to compare.
-    #[error("there are no rounds to compare: run both arms, in pairs")]
+    #[error("there are no rounds to compare: run both sides, in pairs")]
     NoRounds,
     /// The arms have different numbers of rounds.
     #[error(
         "{base} rounds of the base and {candidate} of the candidate are not paired: \
-         each round of one arm needs one of the other right beside it"
+         each round of one side needs one of the other right before or after it"
     )]
     Unpaired {
         /// Rounds of the base.
@@ -96,7 +96,7 @@ pub enum DesignError {
     },
     /// One arm was done before the other began.
     #[error(
-        "the arms ran one after the other (all {rounds} rounds of the {first} before any of the other arm): \
+        "the sides ran one after the other (all {rounds} rounds of the {first} before any of the other side): \
          changes of the machine would look like an effect; run them in pairs, in random order"
     )]
     Sequential {
@@ -108,7 +108,7 @@ pub enum DesignError {
     /// Two rounds that should be a pair are of one arm.
     #[error(
         "rounds {} and {} are both of the {arm}: the rounds of a pair need to run one right after the other, \
-         one of each arm", .round, .round + 1
+         one of each side", .round, .round + 1
     )]
     NotAlternating {
         /// The first of the two, counted from 1.
@@ -118,8 +118,8 @@ pub enum DesignError {
     },
     /// Two pairs that should be a block ran in the same order.
     #[error(
-        "counted pairs {} and {} both ran {order}: each two of them need one of either order (AB and BA, whichever \
-         is first drawn at random), or a second round that is always slower would look like an effect", .pair, .pair + 1
+        "counted pairs {} and {} both ran {order}: of each two such pairs, one must run the base first and the other the \
+         candidate first, or a second round that is always slower would look like an effect", .pair, .pair + 1
     )]
     NotInBlocks {
         /// The first of the two, counted from 1 over the undisturbed pairs.
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn a_refusal_says_what_was_wrong_and_what_would_be_right() {
         let said = DesignError::NotInBlocks { pair: 3, order: Order::BaseFirst }.to_string();
-        assert!(said.starts_with("counted pairs 3 and 4 both ran the base first: each two"), "{said}");
+        assert!(said.starts_with("counted pairs 3 and 4 both ran the base first: of each two"), "{said}");
         let said = DesignError::Sequential { first: Arm::Base, rounds: 16 }.to_string();
         assert!(said.contains("all 16 rounds of the base before any") && said.contains("run them in pairs"), "{said}");
         let said = DesignError::NotAlternating { round: 3, arm: Arm::Candidate }.to_string();

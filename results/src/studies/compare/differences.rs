@@ -19,7 +19,7 @@ pub struct Difference {
 
 /// Reason why two results are of different things.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} is {base} of the base and {candidate} of the candidate: {because}")]
+#[error("{what} is {base} for the base and {candidate} for the candidate: {because}")]
 pub struct Incomparable {
     what: String,
     base: String,
@@ -32,8 +32,8 @@ const DECISIVE: [(&str, &str); 7] = [
     ("plan.arrivals", "an open loop's times count waits that a closed loop does not make"),
     ("plan.rate", "two loads differ, so their figures cannot be compared"),
     ("plan.shape", "two loads differ, so their figures cannot be compared"),
-    ("plan.warmup_us", "one of them leaves out what the other counts"),
-    ("plan.workload.expect", "what counts as a good answer has to be the same"),
+    ("plan.warmup_us", "one side would leave out requests that the other counts"),
+    ("plan.workload.expect", "both sides need the same definition of a good response"),
     ("environment.cpu_model", "two machines are compared, and not two programs"),
     ("environment.cores", "two machines are compared, and not two programs"),
 ];

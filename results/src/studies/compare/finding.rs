@@ -226,9 +226,9 @@ impl fmt::Display for Undecided {
             }
             Self::Coarse { pairs } => write!(
                 f,
-                "in {pairs} pairs it is too coarse, or only a bound, for the candidate where it is neither for the base"
+                "in {pairs} pairs it is too coarse or only a lower bound for the candidate, but not for the base"
             ),
-            Self::Noise => f.write_str("the noise leaves room for a loss and for none"),
+            Self::Noise => f.write_str("the noise is too large to tell a loss from none"),
         }
     }
 }
@@ -236,7 +236,7 @@ impl fmt::Display for Undecided {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing { pairs } => write!(f, "a reading is missing in {pairs} pairs"),
+            Self::Missing { pairs } => write!(f, "readings are missing in {pairs} pairs"),
             Self::NotPositive { pairs } => write!(f, "a value is 0 in {pairs} pairs, which gives no ratio"),
         }
     }

@@ -11,29 +11,29 @@ pub(super) fn notes(rungs: &[RungReport]) -> Vec<String> {
     if let Some(first) = rungs.first() {
         let cores = first.reading.cpu.cores;
         notes.push(format!(
-            "no network: target and client share this machine's {cores} cores, an answer's delay is drawn, and no packet is \
-             ever lost or limited by a line"
+            "no network: target and client share this machine's {cores} cores, response delays are simulated, and no packet \
+             is lost, or delayed by a link of limited bandwidth"
         ));
     }
     let opening = rungs.iter().filter(|rung| rung.reading.opened_per_attempt() > 0.5);
     if let Some(us) = opening.map(|rung| rung.reading.handshake_us).reduce(f64::max).filter(|us| *us > 0.0) {
         notes.push(format!(
-            "a simulated handshake: the target holds the first answer of each connection {} longer, for what TCP and TLS \
-             cost over a network; nothing is encrypted",
+            "a simulated handshake: the target holds the first response of each connection {} longer, as long as TCP and \
+             TLS would take over a network; nothing is encrypted",
             micros(us)
         ));
     }
     if climbed(&[2, 3, 4, 5]) {
         notes.push(
-            "no interpreter lock: there all threads and tasks of a process shared one, which made waiting cost CPU and \
-             CPU cost waiting; a process here spends its CPU on requests alone"
+            "no interpreter lock: in the published crawl, all threads and tasks of a process shared one, and waited for \
+             each other; here a process spends its CPU on requests alone"
                 .to_owned(),
         );
     }
     if climbed(&[2]) {
         notes.push(
-            "no local proxy: there one bound a random IPv6 address for each request; here the client binds the next of \
-             65,534 loopback addresses itself, and its 20 workers are processes and not threads"
+            "no local proxy: in the published crawl, a proxy chose a random IPv6 address for each request; here the client \
+             uses its 65,534 loopback addresses in turn, and its 20 workers are processes, not threads"
                 .to_owned(),
         );
     }

@@ -49,7 +49,7 @@ pub const RUNGS: [Rung; 8] = [
     rung(5, "a pool of 80", Published::at(1_280.0), "CPU of one core: one interpreter lock"),
     rung(6, "10 processes, a pool of 80 in each", Published::at(10_000.0), "CPU"),
     rung(7, "as fast as the CPU goes", Published::at(15_000.0), "CPU: 80 % of ten cores"),
-    rung(8, "slower by choice", Published { low_per_s: 1_000.0, high_per_s: 2_000.0 }, "courtesy"),
+    rung(8, "slower by choice", Published { low_per_s: 1_000.0, high_per_s: 2_000.0 }, "choice"),
 ];
 
 #[cfg(test)]

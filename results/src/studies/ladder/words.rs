@@ -84,12 +84,12 @@ fn table(rungs: &[RungReport]) -> Table {
         Column::sentences("rung"),
         Column::numbers("published"),
         Column::numbers("measured"),
-        Column::numbers("times"),
+        Column::numbers("speed-up"),
         Column::numbers("opened"),
         Column::numbers("CPU, cores"),
-        Column::numbers("client each"),
+        Column::numbers("client CPU"),
         Column::numbers("p50"),
-        Column::details("limited there by"),
+        Column::details("published limit"),
         Column::sentences("limited by"),
     ];
     let row = |rung: &RungReport| {
@@ -136,10 +136,10 @@ fn doubted(ladder: &Ladder) -> Option<String> {
 /// Describe the probes of the search.
 fn search(ladder: &Ladder) -> Option<String> {
     let tried = ladder.search.iter().map(|probe| {
-        format!("{} of {} connections", decimal(probe.ok_per_s) + "/s", grouped(u64::from(probe.connections)))
+        format!("{} with {} connections", decimal(probe.ok_per_s) + "/s", grouped(u64::from(probe.connections)))
     });
     let tried: Vec<String> = tried.collect();
-    (!tried.is_empty()).then(|| format!("for the most that the CPU can do: {}", tried.join(", ")))
+    (!tried.is_empty()).then(|| format!("for the highest rate: {}", tried.join(", ")))
 }
 
 /// Flags as a shell takes them.

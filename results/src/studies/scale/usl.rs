@@ -91,19 +91,19 @@ pub struct Peak {
 #[serde(rename_all = "snake_case")]
 pub enum NoFit {
     /// Too few sizes count.
-    #[error("it takes 4 sizes that count, and there {} {counted}", if *.counted == 1 { "is" } else { "are" })]
+    #[error("4 sizes that count are needed, and there {} {counted}", if *.counted == 1 { "is" } else { "are" })]
     TooFew {
         /// Number of sizes that count.
         counted: usize,
     },
     /// The largest is too small.
-    #[error("it takes sizes up to 8 at least, and the largest that counts is {largest}")]
+    #[error("a size of 8 or more is needed, and the largest that counts is {largest}")]
     TooSmall {
         /// Largest size that counts.
         largest: u32,
     },
     /// No law of this kind is near.
-    #[error("nothing was done at some size")]
+    #[error("no item ended at some size")]
     Nothing,
     /// More would have to wait in turn than there is.
     #[error(

@@ -37,7 +37,7 @@ pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> CheckResult {
     };
     CheckResult::perhaps((pressure > CPU_PRESSURE).then(|| {
         format!(
-            "some process of this machine waited for a CPU {} of the time, and the kernel does not say if it was a shard, so \
+            "some process of this machine waited for a CPU {} of the time, and the kernel does not say whether it was a shard, so \
              times may include delays of the client. {}",
             rounded_percent(pressure),
             more_room(evidence)
@@ -50,7 +50,7 @@ pub(super) fn local_ports(evidence: &Evidence<'_>) -> CheckResult {
     let failed = failed_with(evidence, ErrorKind::AddressUnavailable);
     CheckResult::perhaps((failed > 0).then(|| {
         format!(
-            "{} attempts found no free local port: this machine has {} for connections from one address to another, and a \
+            "{} requests found no free local port: this machine has {} for connections from one address to another, and a \
              connection that this side closed first holds its port back for a minute, or for a second over loopback; \
              {MORE_PORTS}",
             grouped(failed),
@@ -92,9 +92,9 @@ fn ports_in_words(evidence: &Evidence<'_>) -> String {
 pub(super) fn descriptors(evidence: &Evidence<'_>) -> CheckResult {
     let failed = failed_with(evidence, ErrorKind::TooManyFiles);
     CheckResult::perhaps((failed > 0).then(|| {
-        let limit = evidence.environment.nofile.map_or_else(|| "so many".to_owned(), grouped);
+        let limit = evidence.environment.nofile.map_or_else(|| "a limited number".to_owned(), grouped);
         format!(
-            "{} attempts had no descriptor to connect with: a process here may open {limit}; raise that (ulimit -Hn), use \
+            "{} requests had no descriptor to connect with: a process here may open {limit}; raise that limit (ulimit -Hn), use \
              fewer --connections, or more --shards",
             grouped(failed)
         )

@@ -35,7 +35,7 @@ pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> CheckResult {
 pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> CheckResult {
     dropped(evidence, &[LimitName::Pause, LimitName::Target], |_| {
         "a host throttled, or its quota was used up; they count in response times at the age they had reached. Use a lower \
-         --rate, or --on-throttle count to send them nevertheless"
+         --rate, or --on-throttle count to send them anyway"
             .to_owned()
     })
 }
@@ -69,7 +69,7 @@ pub(super) fn postponed(evidence: &Evidence<'_>) -> CheckResult {
         format!(
             "{} of the requests on the schedule ({}) were never sent, because the target throttled and its pauses moved them past \
              the end: the figures are those of a lower rate than was asked for; use a lower --rate, or --on-throttle count to send \
-             them nevertheless",
+             them anyway",
             rounded_percent(part),
             grouped(postponed)
         )

@@ -43,7 +43,7 @@ fn unclean(evidence: &Evidence<'_>, shard: &ShardReport) -> Option<String> {
         return Some(finding);
     }
     let clean = shard.exits.iter().all(|exit| *exit == ShardExit::Clean.to_string());
-    (!clean).then(|| format!("shard {number} told everything, and then its process {exits}"))
+    (!clean).then(|| format!("shard {number} reported everything, and then its process {exits}"))
 }
 
 /// A shard whose items are not all in one state.

@@ -646,13 +646,13 @@ fn g_cpu_pressure() {
 fn g_local_ports() {
     trips(
         Verdict::ClientLimited,
-        &["1 attempts found no free local port", "1,000 local ports (1001 to 2000)"],
+        &["1 requests found no free local port", "1,000 local ports (1001 to 2000)"],
         |run| {
             run.fail(ErrorKind::AddressUnavailable, 1);
         },
     );
     // However many they are, it was not the target that did not answer.
-    trips(Verdict::ClientLimited, &["900 attempts"], |run| run.fail(ErrorKind::AddressUnavailable, 900));
+    trips(Verdict::ClientLimited, &["900 requests"], |run| run.fail(ErrorKind::AddressUnavailable, 900));
 }
 
 #[test]
@@ -678,10 +678,10 @@ fn g_ports_held_back() {
 
 #[test]
 fn g_descriptors() {
-    trips(Verdict::ClientLimited, &["1 attempts had no descriptor", "may open 64", "ulimit"], |run| {
+    trips(Verdict::ClientLimited, &["1 requests had no descriptor", "may open 64", "ulimit"], |run| {
         run.fail(ErrorKind::TooManyFiles, 1);
     });
-    trips(Verdict::ClientLimited, &["900 attempts"], |run| run.fail(ErrorKind::TooManyFiles, 900));
+    trips(Verdict::ClientLimited, &["900 requests"], |run| run.fail(ErrorKind::TooManyFiles, 900));
 }
 
 #[test]

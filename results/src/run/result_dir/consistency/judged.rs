@@ -83,7 +83,7 @@ pub(super) fn calendar(report: &Report) -> Result<(), String> {
     }
     for (field, time) in [("started_at", started_at), ("finished_at", finished_at)] {
         if humantime::parse_rfc3339(time).is_err() {
-            return Err(format!("`{field}` is {}, which is no time of the form 2026-01-31T12:00:00Z", quoted(time)));
+            return Err(format!("`{field}` is {}, which is not a time of the form 2026-01-31T12:00:00Z", quoted(time)));
         }
     }
     Ok(())

@@ -62,7 +62,7 @@ pub(super) fn judged(report: &Report, wanted: Wanted<'_>, connections: Connectio
         return Judged::new(ProbeResult::Void, vec![what]);
     }
     if let Some(gate) = &report.stopped_by {
-        return Judged::new(ProbeResult::Collapse, vec![format!("stopped, for `{gate}` did not hold")]);
+        return Judged::new(ProbeResult::Collapse, vec![format!("stopped, because `{gate}` did not hold")]);
     }
     let short = shortfall(report);
     if let Some(why) = late_beyond(report, forgiven_us(report).max(passable_us(objectives))).or(short) {
