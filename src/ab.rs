@@ -34,7 +34,7 @@ const FIRST_GUESS: Duration = Duration::from_secs(5);
 pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     if is_of_nothing(args) {
         return Err(Error::Usage(
-            "there is nothing to compare: give each side what makes it different, as in --base '-c 64' --cand '-c 128'"
+            "there is nothing to compare: give each side flags of its own, as in --base '-c 64' --cand '-c 128'"
                 .to_owned(),
         ));
     }
@@ -91,8 +91,10 @@ impl Study for AbStudy<'_> {
         let looks: Vec<String> = looks.map(|look| look.pairs.to_string()).collect();
         let until = match looks.split_last() {
             None => format!("{most} at most: too few for a verdict"),
-            Some((last, [])) => format!("until it is known: after {last} pairs, or not"),
-            Some((last, before)) => format!("until it is known: after {} or {last} pairs", before.join(", ")),
+            Some((last, [])) => format!("with a look at the verdict after {last} pairs"),
+            Some((last, before)) => {
+                format!("until a verdict is reached, after {} or {last} pairs", before.join(", "))
+            }
         };
         let [base, candidate] = &self.sides;
         let sentence = format!("comparing the base ({}) with the candidate ({})", base.what, candidate.what);

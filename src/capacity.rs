@@ -114,7 +114,7 @@ impl Study for CapacityStudy<'_> {
     fn announcement(&self, place: &Path) -> (String, Vec<(&'static str, String)>) {
         let question = &self.probing.question;
         let Bounds { least, greatest, precision } = question.bounds;
-        let by_default = if question.by_default { " (by default: --threshold says otherwise)" } else { "" };
+        let by_default = if question.by_default { " (defaults; change them with --threshold)" } else { "" };
         let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
         let wanted = question.objectives.join(", ");
         let (sent, precision) = (SENT * 100.0, precision * 100.0);

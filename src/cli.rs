@@ -95,7 +95,8 @@ Exit codes:
   2    usage
   3    a threshold failed (99 with `run --k6-exit-codes`); selftest: a row
        failed; ab, compare: a regression; capacity: even the lowest rate fails
-  4    the measurement is invalid (a shard died, or --strict)
+  4    the measurement is incomplete (as when a shard died), or is not
+       valid and --strict was given
   5    a threshold could not be decided; ab, compare: inconclusive;
        capacity: not found; scale: nothing to compare; selftest: none
        failed, some could not be judged; report: no steady state found
@@ -137,7 +138,7 @@ impl Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Crawl a range of IDs and measure it [default: the bundled target]
+    /// Crawl a range of IDs, and measure its rate, times and errors
     #[command(after_help = run::EXAMPLES)]
     Run(Box<RunArgs>),
     /// Compare two configurations, targets or builds in paired rounds
@@ -238,7 +239,7 @@ fn parse_tag(text: &str) -> Result<(String, String), String> {
     /// A tag is a word or two; readers of results refuse texts without an end.
     const LONGEST: usize = 4096;
     match text.split_once('=') {
-        _ if text.len() > LONGEST => Err(format!("it has {} bytes, and {LONGEST} are the most", text.len())),
+        _ if text.len() > LONGEST => Err(format!("it has {} bytes, more than {LONGEST}", text.len())),
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
         _ => Err(format!("`{text}` is not of the form key=value")),
     }

@@ -59,7 +59,7 @@ fn history(directory: &Path, form: FormArgs) -> Result<u8, Error> {
 fn saved(path: &Path) -> Result<Contest, Error> {
     if !path.join(FILE).exists() && !path.ends_with(FILE) {
         return Err(Error::Usage(format!(
-            "{} is not what `crawlmark ab` saved: name that, or a base and a candidate",
+            "{} was not saved by `crawlmark ab`: name a directory that was, or a base and a candidate",
             path.display()
         )));
     }
@@ -81,8 +81,8 @@ fn saved(path: &Path) -> Result<Contest, Error> {
         }
         Err(why) => {
             terminal::say(&format!(
-                "warning: {}: {why} by its rounds, as this version judges them. It was edited, or judged by another version; shown is what \
-                 this one makes of its rounds\n",
+                "warning: {}: {why} by its rounds, as this version judges them. It was edited, or judged by another version; this shows \
+                 how this version judges its rounds\n",
                 file.display()
             ));
             Ok(again)
@@ -110,7 +110,7 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
     found.extend(results(Arm::Candidate, candidate)?);
     if let Some(part) = found.iter().find(|found| found.report.validity.verdict == Verdict::Incomplete) {
         return Err(Error::Usage(format!(
-            "{} is incomplete, and a part is not compared with a whole: run it again",
+            "{} is incomplete and cannot be compared with complete results: run it again",
             part.path.display()
         )));
     }
@@ -147,7 +147,7 @@ fn one_at_a_time(found: &[Found]) -> Result<(), Error> {
     let mut at_once = neighbours.filter(|two| two[0].report.finished_at > two[1].report.started_at);
     at_once.next().map_or(Ok(()), |two| {
         Err(Error::Usage(format!(
-            "{} was still running when {} began: each measured the other; run them one right after the other",
+            "{} was still running when {} began: each slowed the other down; run them one right after the other",
             two[0].path.display(),
             two[1].path.display()
         )))
@@ -176,7 +176,7 @@ fn results(arm: Arm, path: &Path) -> Result<Vec<Found>, Error> {
 fn readable(arm: Arm, path: &Path) -> Result<(Vec<Found>, Vec<ReadError>), Error> {
     if path.join(FILE).exists() {
         return Err(Error::Usage(format!(
-            "{} is what `crawlmark ab` saved, with rounds of either side: `crawlmark compare` of it alone judges it again",
+            "{} was saved by `crawlmark ab` and has the rounds of both sides: pass it alone to judge it again",
             path.display()
         )));
     }

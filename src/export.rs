@@ -19,7 +19,7 @@ pub(crate) fn check(exports: &[Export], result: Option<&Path>) -> Result<(), Err
     for (n, export @ Export { format, to }) in exports.iter().enumerate() {
         let taken = exports[..n].iter().find(|other| is_same_place(other, export, result));
         if let Some(Export { format: other, .. }) = taken {
-            let both = "they cannot be in the same place, give one of them a file of its own";
+            let both = "both would be written to the same place; give one of them a file of its own";
             return Err(Error::Usage(format!("--export {other} and --export {format}: {both}")));
         }
         if let Destination::File(path) = to {
@@ -66,7 +66,7 @@ fn check_file(path: &Path) -> Result<(), String> {
         return Err("it is the result itself, which is never overwritten: name another file".to_owned());
     }
     match fs::metadata(path) {
-        Ok(found) if found.is_dir() => return Err("it is a directory, name a file in it".to_owned()),
+        Ok(found) if found.is_dir() => return Err("it is a directory: name a file in it".to_owned()),
         // A device or a pipe is written to as it is.
         Ok(found) if !found.is_file() => return Ok(()),
         _ => {}

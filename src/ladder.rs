@@ -55,22 +55,22 @@ fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
     let alone = understood("the flags after --", &args.run);
     if alone.is_ok_and(|typed| typed.url.is_some() || typed.urls.is_some()) {
         return Err(Error::Usage(
-            "the ladder climbs the bundled target only: leave the URL out of what follows --, or measure it with `crawlmark run`"
+            "the ladder climbs the bundled target only: remove the URL after --, or measure it with `crawlmark run`"
                 .to_owned(),
         ));
     }
     let words = words(Strategy::of(rung.number, cores, cores), args, args.duration);
     let typed = understood(&format!("rung {} and the flags after --, together", rung.number), &words)?;
-    refuse(&words, "what follows --; the climb is what is saved and shown")?;
+    refuse(&words, "the flags after --. Only the climb as a whole is saved and shown")?;
     let refused = [
         (
             typed.throttling.adaptive.is_some(),
-            "--adaptive chooses the connections by itself, and here they are what a rung is",
+            "--adaptive chooses the number of connections, which is set by each rung",
         ),
-        (typed.requests.is_some(), "-n ends a run by its count, and rungs end by the clock: see -d"),
+        (typed.requests.is_some(), "-n ends a run after a number of items, but rungs last a fixed time (-d)"),
     ];
     if let Some((_, why)) = refused.into_iter().find(|(is_given, _)| *is_given) {
-        return Err(Error::Usage(format!("{why}: leave it out of what follows --")));
+        return Err(Error::Usage(format!("{why}: remove it from the flags after --")));
     }
     run::check(typed).map(drop)
 }
@@ -232,7 +232,7 @@ mod tests {
         for (more, why) in [
             (&["--warmup", "2s"][..], "warmup"),
             (&["--adaptive"], "--adaptive chooses"),
-            (&["-n", "5"], "by the clock"),
+            (&["-n", "5"], "rungs last a fixed time"),
             (&["--out", "x"], "--out is for single runs"),
         ] {
             let refusal = checked(more).unwrap_err();

@@ -54,7 +54,7 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
     let elsewhere = args.out.is_some() || args.exports.iter().any(|export| export.to != Destination::Result);
     if args.results.len() > 1 && elsewhere {
         return Err(Error::Usage(
-            "several results cannot be exported to one place: name one, or leave --out and each FILE of --export out"
+            "several results cannot be exported to one place: name one result, or remove --out and the FILE of each --export"
                 .to_owned(),
         ));
     }

@@ -88,12 +88,12 @@ fn proxy(args: &ServeArgs) -> Result<Option<Proxy>, Error> {
         let is_usual = args.proxy_exits == usual.exits && args.proxy_timeout == usual.patience;
         if args.proxy_allow_private || !is_usual {
             let flags = "--proxy-exits, --proxy-allow-private and --proxy-timeout";
-            return Err(Error::Usage(format!("{flags} say how to be a proxy; add --proxy")));
+            return Err(Error::Usage(format!("{flags} only apply to a proxy: add --proxy")));
         }
         return Ok(None);
     }
     if args.proxy_timeout.is_zero() {
-        return Err(Error::Usage("--proxy-timeout must be longer than nothing".to_owned()));
+        return Err(Error::Usage("--proxy-timeout must be longer than 0".to_owned()));
     }
     let reach = if args.proxy_allow_private { Reach::Private } else { Reach::Loopback };
     let credentials = credentials(args)?;

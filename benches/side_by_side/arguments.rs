@@ -117,7 +117,8 @@ impl FromStr for TargetUrl {
     fn from_str(text: &str) -> Result<Self, String> {
         let template =
             if text.contains("{id}") { text.to_owned() } else { format!("{}/{{id}}", text.trim_end_matches('/')) };
-        let url: Uri = template.replace("{id}", "1").parse().map_err(|error| format!("`{text}` is no URL: {error}"))?;
+        let url: Uri =
+            template.replace("{id}", "1").parse().map_err(|error| format!("`{text}` is not a valid URL: {error}"))?;
         if url.scheme_str() != Some("http") {
             return Err(format!("`{text}` does not begin with http://"));
         }

@@ -40,7 +40,7 @@ impl Side {
         words.extend(own_words.iter().cloned());
         let whose = format!("{flag} and the flags after --, together");
         let typed = understood(&whose, &words)?;
-        refuse(&words, &format!("{flag} and of what follows --; the comparison is what is saved and judged"))?;
+        refuse(&words, &format!("{flag} and the flags after --. Only the comparison is saved and judged"))?;
         if typed.duration.is_none() && typed.requests.is_none() && typed.ids.is_none() {
             words.extend(ROUND.map(str::to_owned));
         }

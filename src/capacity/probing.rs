@@ -47,21 +47,21 @@ const REMEDY: &str = "One of them was edited or damaged, or is of another search
 
 /// Arguments that a probe sets itself, each with the reason why it is not allowed after `--`.
 const TAKEN: [(&str, &str); 12] = [
-    ("rate", "--rate is what is searched for: --from and --max-rate bound it"),
-    ("duration", "-d is decided by --probe and --warmup"),
-    ("requests", "-n would end a probe early: --probe says how long it lasts"),
-    ("warmup", "-w goes before the --"),
-    ("arrivals", "--arrivals goes before the --"),
-    ("seed", "--seed goes before the --"),
+    ("rate", "--rate is set by the search (see --from and --max-rate)"),
+    ("duration", "-d is set by --probe and --warmup"),
+    ("requests", "-n would end a probe early (see --probe)"),
+    ("warmup", "-w goes before --"),
+    ("arrivals", "--arrivals goes before --"),
+    ("seed", "--seed goes before --"),
     ("burst", "an open loop has no --burst"),
     (
         "on_throttle",
-        "--on-throttle is count: a pause within a probe would change the rate; the search keeps it between them",
+        "--on-throttle is always count, because a pause within a probe would change the rate (the search pauses between probes)",
     ),
-    ("retries", "--retries is 0: they would change the rate"),
+    ("retries", "--retries is always 0, because retries would change the rate"),
     ("adaptive", "--adaptive would change the rate"),
-    ("per_host_rate", "--per-host-rate would bound the rate: --max-rate does"),
-    ("name", "--name goes before the --"),
+    ("per_host_rate", "--per-host-rate would limit the rate (see --max-rate)"),
+    ("name", "--name goes before --"),
 ];
 
 /// The probes of a search.
@@ -97,15 +97,15 @@ impl Probing {
         let given = given_in_rounds(&words);
         let taken = TAKEN.iter().find(|(name, _)| given.iter().any(|given| given == name));
         if let Some((_, why)) = taken {
-            return Err(Error::Usage(format!("{why}: leave it out of what follows --")));
+            return Err(Error::Usage(format!("{why}: remove it from the flags after --")));
         }
-        refuse(&words, "what follows --; objectives and results are those of the search, and go before it")?;
+        refuse(&words, "the flags after --. Objectives and output options of the search go before --")?;
         if run.urls.as_ref().is_some_and(|file| file.as_os_str() == "-") {
             return Err(Error::Usage("--urls - can be read once, and every probe reads it: write a file".to_owned()));
         }
         if args.arrivals == Arrivals::Asap {
             return Err(Error::Usage(
-                "--arrivals asap is a closed loop, which waits for its target: constant or poisson".to_owned(),
+                "--arrivals asap is a closed loop, which waits for its target: use constant or poisson".to_owned(),
             ));
         }
         if args.probe < SCOUT {
@@ -378,8 +378,8 @@ mod tests {
     #[test]
     fn what_a_search_decides_is_refused_with_a_reason() {
         for (line, why) in [
-            (&["--", "--rate", "5"][..], "--rate is what is searched for"),
-            (&["--", "-c", "5", "--retries", "2"], "--retries is 0"),
+            (&["--", "--rate", "5"][..], "--rate is set by the search"),
+            (&["--", "-c", "5", "--retries", "2"], "--retries is always 0"),
             (&["--", "--threshold", "errors < 1"], "--threshold is for single runs"),
             (&["--threshold", "service_p99[1s] < 5ms"], "leave the window out"),
             (

@@ -12,10 +12,10 @@ pub(super) const EXAMPLES: &str = "\
 A round is `crawlmark run` in a process of its own, with the flags after --, those
 of its side after them, for 2 s unless -d, -n or --ids is given. A pair is a round
 of each side, one right after the other, in random order. The comparison ends
-after 16, 28 or 44 pairs, as soon as it is certainly a pass or a regression; after
+after 16, 28 or 44 pairs, as soon as a pass or a regression is established; after
 44 pairs without either it is inconclusive.
 
-Exit codes: 0 pass: no metric is worse by 4 %
+Exit codes: 0 pass: with confidence, no metric is worse by 4 % or more
             3 regression: a metric is worse, with confidence, and by at least 2 %
               (99th percentile: 5 %, share of ok items: 1 %)
             5 inconclusive, or nothing to compare
@@ -25,7 +25,7 @@ Examples:
   Is 21 ms a regression against 20 ms? Two bundled targets:
     crawlmark ab --base '--target-latency 20ms' --cand '--target-latency 21ms' \\
         -- -c 8
-  Two targets that run already:
+  Two targets that are already running:
     crawlmark ab --base 'http://127.0.0.1:8080/items/{id}' \\
         --cand 'http://127.0.0.1:8081/items/{id}' -- -c 32 -d 5s
   Two builds of a service, each started for every round on a port of its own:
@@ -37,7 +37,7 @@ Examples:
         -- 'http://127.0.0.1:8080/items/{id}'
     crawlmark ab --base-bin ./crawlmark-0.1 \\
         -- 'http://127.0.0.1:8080/items/{id}'
-  Measure this machine's noise first, with two equal sides:
+  Measure this machine's noise first, with the base against itself:
     crawlmark ab --aa --base '-c 64' --cand '-c 128' \\
         -- 'http://127.0.0.1:8080/items/{id}'";
 

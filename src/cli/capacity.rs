@@ -13,7 +13,7 @@ use super::{OutputArgs, parse_error_rate, parse_limit_time, whole};
 pub(super) const EXAMPLES: &str = "\
 A probe is an open-loop `crawlmark run` at one rate, in a process of its own, with the
 flags after --, without retries and without throttle pauses (those come between the
-probes). Rates are doubled from --from until one fails, then halved to --precision, and
+probes). Rates are doubled from --from until one fails, then bisected to --precision, and
 both ends are probed until they are settled. No rate is more than twice one that
 passed, and a probe of which half is refused is stopped.
 
@@ -54,7 +54,7 @@ with at least four whole seconds after the warm-up). Not-found responses
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]
 pub struct CapacityArgs {
-    /// Target URL, with {id} in place of the ID [default: the bundled target]
+    /// Target URL, with {id} for the ID [default: the bundled target]
     ///
     /// The bundled target is started for each probe.
     pub url: Option<String>,
@@ -85,7 +85,7 @@ pub struct CapacityArgs {
     pub precision: f64,
     /// Duration of a probe, after its warm-up
     ///
-    /// Longer at low rates with poisson arrivals and an objective on a time.
+    /// Probes of low rates are longer with poisson arrivals and an objective on a time.
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration, help_heading = "Search")]
     pub probe: Duration,
     /// Warm-up of each probe, left out of its figures
@@ -95,7 +95,7 @@ pub struct CapacityArgs {
     pub warmup: Duration,
     /// Pause after each probe of your own target
     ///
-    /// Three times as long after a probe that failed, and at least as long as the target asks for.
+    /// The pause is three times as long after a probe that failed, and at least as long as the target asks.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub rest: Duration,
     /// Start no probe after this time
@@ -106,7 +106,7 @@ pub struct CapacityArgs {
     pub seed: u32,
     /// Resume the search that was saved in DIR, with the same flags
     ///
-    /// Also after it was killed: each probe is saved when it ends.
+    /// Works after a crash, too: each probe is saved when it ends.
     #[arg(long, value_name = "DIR", help_heading = "Search")]
     pub resume: Option<PathBuf>,
 
@@ -123,5 +123,7 @@ pub struct CapacityArgs {
 fn parse_precision(text: &str) -> Result<f64, String> {
     let percent: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
     let percent = percent.filter(|percent| (0.1..=50.0).contains(percent));
-    percent.map(|percent| percent / 100.0).ok_or_else(|| format!("`{text}` is no precision: write 0.1% to 50%"))
+    percent
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("`{text}` is not a valid precision: write 0.1% to 50%"))
 }

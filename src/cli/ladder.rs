@@ -84,7 +84,7 @@ impl FromStr for RungNumber {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.trim().parse().ok().filter(|number| RUNGS.iter().any(|rung| rung.number == *number));
-        let refused = || format!("`{text}` is no rung: write 1 to {}, comma-separated", RUNGS.len());
+        let refused = || format!("`{text}` is not a valid rung: write 1 to {}, comma-separated", RUNGS.len());
         number.map(Self).ok_or_else(refused)
     }
 }

@@ -12,9 +12,9 @@ use crawlmark_harness::units::nearest;
 const FLAGS: [(&str, &str); 18] = [
     ("--clients", "--connections"),
     ("--concurrency", "--connections"),
-    ("--count", "--requests"),
+    ("--count", "--items"),
     ("--data", "--body"),
-    ("--iterations", "--requests"),
+    ("--iterations", "--items"),
     ("--max-time", "--timeout"),
     ("--output", "--out"),
     ("--parallel", "--connections"),
@@ -134,12 +134,12 @@ fn meant_flag(name: &str, called: &Command, command: &Command) -> Option<String>
     if !name.starts_with('-') {
         return match called.get_name() {
             "run" => Some("there is one URL; several are read from a file: --urls FILE".to_owned()),
-            "ab" => Some(format!("the URL goes behind --, as in -- {name}")),
+            "ab" => Some(format!("the URL goes after --, as in -- {name}")),
             _ => None,
         };
     }
     if takes_run_flags && of_run(name, command).is_some() {
-        return Some(format!("flags of `crawlmark run` go behind --, as in -- {name}"));
+        return Some(format!("flags of `crawlmark run` go after --, as in -- {name}"));
     }
     let own = spellings(called);
     let is_own = |name: &str| own.iter().any(|own| own == name);
@@ -218,11 +218,11 @@ mod tests {
             (&["run", "--limit", "5/s"], "did you mean '--target-limit'?"),
             (&["serve", "--target-limit", "5/s"], "did you mean '--limit'?"),
             (&["run", "http://a/", "http://b/"], "several are read from a file: --urls FILE"),
-            (&["ab", "--rate", "5"], "go behind --, as in -- --rate"),
-            (&["ab", "http://a/"], "behind --, as in -- http://a/"),
+            (&["ab", "--rate", "5"], "go after --, as in -- --rate"),
+            (&["ab", "http://a/"], "after --, as in -- http://a/"),
             (&["ab", "--aa", "3"], "did you mean '--aa=3'?"),
             (&["scale", "--latency-bound", "20ms"], "did you mean '--latency-bound=20ms'?"),
-            (&["scale", "-n", "5"], "go behind --, as in -- -n"),
+            (&["scale", "-n", "5"], "go after --, as in -- -n"),
             (&["capacity", "--conections", "5"], "unexpected argument '--conections'"),
             (&["rnu"], "did you mean 'run'?"),
             (&["bench"], "did you mean 'run'?"),

@@ -296,7 +296,7 @@ mod tests {
                 "rate > 5",
                 "--fail-if=valid == true"
             ]),
-            "crawlmark run http://h/ --requests 7 --rate 5k --no-pin --threshold rate > 5 --threshold valid == true"
+            "crawlmark run http://h/ --items 7 --rate 5k --no-pin --threshold rate > 5 --threshold valid == true"
         );
         assert_eq!(text(&["run", "--adaptive", "--name=-x"]), "crawlmark run --adaptive=aimd --name=-x");
         assert_eq!(text(&["run", "-s", "2", "--out", "x", "--json", "--name", "y"]), "crawlmark run --name y");

@@ -37,10 +37,10 @@ Examples:
   Each URL of a list once, with at most 2 requests in flight and 5 a second per host:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s \\
         --rate 100
-  For CI: exit with 3 unless this holds, and stop early if most requests fail:
+  For CI: exit with 3 unless the threshold holds, and stop if most requests fail:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
         --threshold 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%'
-  The same, with its figures where GitHub and a dashboard of benchmarks read them:
+  The same, and export its figures for GitHub and a benchmark dashboard:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
         --threshold 'service_p99 < 250ms' \\
         --export github-benchmark-smaller=smaller.json --export step-summary=- \\
@@ -50,7 +50,7 @@ Examples:
   The same, each from another address:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' -c 20 --disable-keepalive \\
         --local-ips 127.1.0.0/16
-  A TLS service with a private authority, at another address than its name's:
+  A TLS service with a private authority, at another address than DNS gives:
     crawlmark run 'https://api.example.com/items/{id}' --cacert authority.pem \\
         --connect-to api.example.com:443:127.0.0.1:8443 --rate 100
   The cost of TLS, against the bundled target:
@@ -78,15 +78,16 @@ Schedule requests: asap (closed loop), constant or poisson (open loop)
 
   asap       Closed loop: the next request is sent when a connection is
              free and the budget allows it. A slow target slows this
-             client down, too, so what its users would have waited is not
-             seen: times are service times, not corrected for coordinated
-             omission.
+             client down, too, so the waits of independent users are not
+             measured: times are service times, not corrected for
+             coordinated omission.
   constant   Open loop: request number i is scheduled i/RATE after the
              start, however slow the target is. Response times count from
              there, so every wait is included, and the report names its
              cause.
-  poisson    The same at random instants, like many independent users;
-             drawn from --seed, the same for any number of shards.
+  poisson    As constant, but at random instants, like many independent
+             users. They are drawn from --seed, and do not depend on the
+             number of shards.
 
 In an open loop --rate is the schedule of requests: none is skipped, and
 late ones are sent at once. While the target throttles, the schedule is
@@ -100,19 +101,19 @@ you measure the wait for a connection.
 const PACING: &str = "\
 Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
 
-  sleep   It sleeps until a kernel timer wakes it, which is some tens of
-          microseconds late. Requests that come due within 50 µs of each
-          other go together, none of them early.
-  coarse  The same within 1 ms of each other: about half a millisecond late
-          at high rates, like other clients; at 10,000 requests a second it
-          needs less than half of the CPU of sleep.
-  spin    It stays awake for the last millisecond and looks at the clock
-          again and again: a few microseconds late. At a thousand
-          requests a second per shard or more it uses a whole core for
-          each, so there may be no more shards than cores, and the target
-          needs its own.
+  sleep   Sleep until a kernel timer wakes the shard, some tens of
+          microseconds late. Requests due within 50 µs of each other go
+          together, none of them early.
+  coarse  As sleep, but requests due within 1 ms of each other go together:
+          about half a millisecond late at high rates, like other clients.
+          At 10,000 requests a second it needs less than half of the CPU of
+          sleep.
+  spin    Stay awake for the last millisecond and read the clock
+          continuously: a few microseconds late. From a thousand requests a
+          second per shard on, each shard uses a whole core. More shards
+          than cores are refused, and the target needs cores of its own.
 
-The send delay of each request is sched_lag in the result.";
+sched_lag in the result is the resulting send delay.";
 
 const EXPECT: &str = "\
 Accept only these: json, status:200-299, ...; may be repeated
@@ -125,9 +126,9 @@ items are expected.
                      of up to 16 MiB
   status:200,404     these statuses and no others, as in status:200-204;
                      404 and 410 are not found unless they are listed
-  regex:\"id\":\\d+     a body of up to 16 MiB in which this is found
-  len:1-1000         bytes of the body; len:115 for exactly as many,
-                     len:1- for any but none
+  regex:\"id\":\\d+     a body of up to 16 MiB that has a match
+  len:1-1000         a body of 1 to 1,000 bytes; len:115 for exactly 115,
+                     len:1- for at least 1 byte
   items:SEED         exactly the body that `serve --seed SEED` sends for
                      the ID
   whole              any complete body
@@ -145,9 +146,9 @@ Connect from these local addresses: addresses, ranges or prefixes
 Connection number k of the run, over all shards, uses address k, in turn,
 and keeps it when it is opened again. With --disable-keepalive or
 --max-requests-per-connection each new connection uses the next one.
-A target that limits by address then sees as many clients.
+A target that limits by address then sees each address as a client.
 
-All of 127.0.0.0/8 works on Linux as it is, to targets on this machine.
+All of 127.0.0.0/8 works without setup, to targets on this machine.
 Other addresses have to be this machine's (ip addr add), or routed to it
 (ip route add local PREFIX dev lo). An address that cannot be used is
 refused before the run, and never replaced by another.
@@ -175,13 +176,14 @@ is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
              soft_blocked, errors, dropped, connections_opened: 100, 10k
   others     cpu_us_per_attempt, valid (== or != true or false)
 
-[10s] after the metric: it must hold in every 10 seconds, of 1 to 60; for
-service and response times, rates, shares of attempts and counts.
+With a window of 1s to 60s, a condition must hold in each of them: error_rate[10s]
+in every 10 seconds of the run. Windows are for service and response times,
+rates, shares of requests and counts.
 
 A percentile is judged only with 100 samples beyond it, which is 10,000
-for p99. A warning before the run names a threshold that it is too short
-to decide. What cannot be decided is reported as undecided, and the exit
-code is 5 unless another threshold failed.";
+for p99. A warning before the run names each threshold that the run is too
+short to decide. A threshold that cannot be decided is reported as undecided,
+and the exit code is 5 unless another threshold failed.";
 
 const STOP_IF: &str = "\
 Stop unless this holds, as in 'error_rate[10s] < 5%'; may be repeated
@@ -189,9 +191,9 @@ Stop unless this holds, as in 'error_rate[10s] < 5%'; may be repeated
 Written as --threshold, and evaluated every second; without a window, over
 everything since the warm-up. The run stops as after Ctrl-C, with a
 partial report that names the threshold, and exit code 3. A window that is not
-full or has too few samples is not judged: 100 attempts for shares and
-means, 100 beyond a percentile. Fewer attempts still break a share if
-their errors would break it among 100.";
+full or has too few samples is not judged: shares and means need 100 requests,
+percentiles 100 samples beyond them. With fewer requests, a share is still
+broken if their errors would break it among 100.";
 
 /// Content of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,7 +214,7 @@ impl FromStr for OutputFormat {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
             "csv" => Ok(Self::Csv),
-            _ => Err(format!("`{text}` is none of text, json and csv; --export FORMAT=- has more")),
+            _ => Err(format!("`{text}` is not one of text, json and csv; --export FORMAT=- has more")),
         }
     }
 }
@@ -221,7 +223,9 @@ impl FromStr for OutputFormat {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
 pub struct RunArgs {
-    /// Target URL, with {id} in place of the ID [default: append /{id}]
+    /// Target URL, with {id} for the ID [default: the bundled target]
+    ///
+    /// Without {id}, /{id} is appended to the path.
     // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(conflicts_with = "urls")]
     pub url: Option<String>,
@@ -234,7 +238,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "A..B", help_heading = "Requests")]
     pub ids: Option<IdRange>,
     /// Stop after N items (retries not counted)
-    #[arg(short = 'n', long, visible_alias = "items", value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Requests")]
+    #[arg(short = 'n', long = "items", alias = "requests", value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Requests")]
     pub requests: Option<u64>,
     /// Stop starting items after TIME
     #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration, help_heading = "Requests")]
@@ -245,7 +249,7 @@ pub struct RunArgs {
     /// Add a request header, `name: value`; may be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "Requests")]
     pub headers: Vec<String>,
-    /// Send this body: a text, or @FILE for a file; @@ begins a text with @
+    /// Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
     #[arg(long, default_value = "", hide_default_value = true, help_heading = "Requests")]
     pub body: String,
     /// Seed of all random draws
@@ -257,7 +261,7 @@ pub struct RunArgs {
     pub shards: Auto<u32>,
     /// Total connections, with one request at a time on each
     ///
-    /// With several hosts, up to twice as many more may be kept idle.
+    /// With several hosts, up to twice as many more may stay open, idle.
     #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Load")]
     pub connections: u32,
     /// Maximum total rate, over all shards: N, N/s, N/min or N/h
@@ -280,7 +284,7 @@ pub struct RunArgs {
     pub grace: Option<Duration>,
     /// Maximum burst of the rate budget, in requests
     ///
-    /// Unless given: the requests due in 25 ms, and 1 per shard, to make up for lateness.
+    /// Default: the requests due in 25 ms, and 1 per shard, to make up for delays of a shard.
     #[arg(long, value_name = "N", requires = "rate", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Load")]
     pub burst: Option<u64>,
     /// Do not pin shards to cores

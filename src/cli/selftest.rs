@@ -106,7 +106,7 @@ impl FromStr for Row {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|row| row.name().eq_ignore_ascii_case(text.trim()));
-        named.ok_or_else(|| format!("`{text}` is no row: write R1 to R8, comma-separated"))
+        named.ok_or_else(|| format!("`{text}` is not a valid row: write R1 to R8, comma-separated"))
     }
 }
 

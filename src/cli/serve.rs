@@ -51,25 +51,25 @@ count. A request must pass every limit; one that is refused uses up none.
                                 (GCRA; 1 at once if not given)
   bucket:100/min:burst=20       tokens, refilled steadily; a period's
                                 worth at once if not given
-  fixed:100/min                 a count per window from the start
-  sliding:100/min               the same, and the share of the last
-                                window that still counts
+  fixed:100/min                 windows of a minute, counted from the start
+  sliding:100/min               the same, plus the part of the previous
+                                window that is less than a minute old
   leaky:10/s:burst=20:delay=5   a queue of 20, of which 5 do not wait;
                                 :nodelay: none waits
   concurrency:8                 requests at the same time
   connections:16:over=reset     connections at the same time; above it
                                 close, reset or 503
 
-  key=address                   requests counted together: everyone,
-                                /64 (IPv6), /24,/48 (IPv4, IPv6),
+  key=address                   a count for each address (the default), or
+                                everyone, /64 (IPv6), /24,/48 (IPv4, IPv6),
                                 header=NAME, session (x-session, or
                                 the proxy user's USER-session-LABEL);
-                                +path counts each path apart
+                                with +path, each path separately
   status=429                    or 503, or 403
   retry=seconds                 Retry-After as seconds, date or none
-  headers=x-ratelimit           remaining quota, on every response; or
+  headers=x-ratelimit           the remaining quota, on every response; or
                                 x-ratelimit-delta, ietf, draft-07,
-                                draft-03, several with + between
+                                draft-03; join several with +
   body=problem                  refusals as application/problem+json
   name=NAME                     its name in headers and the ledger";
 
@@ -88,8 +88,8 @@ before its fault. The ledger counts each under its name, with _ for -.
   garbage:SHARE              bytes that are not HTTP, then close
   truncated:SHARE            half of the announced body, then close
   short-length:SHARE         the body, announced as half its length
-  long-length:SHARE          the body, announced as twice its length,
-                             then nothing
+  long-length:SHARE          the body, announced as twice its length;
+                             then no more
   silence:SHARE              nothing until the client leaves
   drip:SHARE[:TIME]          the body in ten pieces over 1s, or this
                              time
@@ -117,15 +117,15 @@ pub struct ServeArgs {
     pub seed: u64,
     /// Profile of a kind of target [default: null: no delay, no limits]
     ///
-    /// Other options replace that part of the profile.
+    /// Other options replace the matching part of the profile.
     ///
-    ///   null         everything at once, nothing limited
+    ///   null         responds at once, no limits
     ///   datacenter   median 85ms, 200 requests in flight (a pool)
     ///   residential  median 250ms, 100 in flight (a pool)
     ///   mobile       median 315ms, 50 in flight (a pool)
     ///   static       median 85ms, 50 in flight from each address
     ///   lab          median 600ms, 40 requests a minute, 3 % errors:
-    ///                an exercise of 200 URLs
+    ///                an exercise of 200 items
     ///   article      median 60ms, 100ms more for a new connection, 20
     ///                requests a second from each address
     #[arg(
@@ -142,15 +142,15 @@ pub struct ServeArgs {
     /// Each hold depends on seed, ID and attempt only. A held response
     /// carries x-mock-hold-us (planned) and x-mock-held-us (actual).
     ///
-    ///   none                       at once
-    ///   20ms, fixed:20ms           every response equally long
-    ///   uniform:LOW,HIGH           evenly spread, both ends included
-    ///   lognormal:MEDIAN,SIGMA     or with ,MAX: ten medians unless given
-    ///   pareto:MIN,ALPHA           or with ,MAX: 1000 minimums unless given
+    ///   none                       no hold
+    ///   20ms, fixed:20ms           the same for every response
+    ///   uniform:LOW,HIGH           uniform from LOW to HIGH, both included
+    ///   lognormal:MEDIAN,SIGMA     optional ,MAX [default: 10 medians]
+    ///   pareto:MIN,ALPHA           optional ,MAX [default: 1000 minimums]
     ///   bimodal:A,B,SHARE          B for a share of the items, else A
-    ///   drift:A,B,IDS              from A to B over IDS items, then again
+    ///   drift:A,B,IDS              from A to B over IDS items, then from A again
     ///   quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s
-    ///                              measured, straight lines in between
+    ///                              measured quantiles, interpolated linearly
     #[arg(long, value_name = "MODEL", verbatim_doc_comment, help_heading = "Behaviour")]
     pub latency: Option<target::Latency>,
     /// Hold longer by TIME for every other request in flight, as in 50us

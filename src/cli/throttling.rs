@@ -24,18 +24,18 @@ pub struct ThrottlingArgs {
     pub max_pause: Duration,
     /// Adapt the load to the target: aimd or gradient [default: aimd]
     ///
-    /// Requests in flight fall on throttling, timeouts and connections that do not open. They rise
-    /// while requests succeed (aimd), or as far as the slowdown of responses allows (gradient). The
-    /// sustained rate is learnt from throttling. --connections is the maximum.
+    /// The number of requests in flight falls on throttling, timeouts and connections that do not open. It rises
+    /// while requests succeed (aimd), or until responses slow down (gradient). The
+    /// sustained rate is learned from throttling. --connections is the maximum.
     #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
     pub adaptive: Option<AdaptiveKind>,
-    /// Retries per item, 0 to 4, after throttling and passing failures
+    /// Retries per item, 0 to 4, after throttling and temporary failures
     ///
-    /// Passing failures are 408, 425, 500, 502, 503, 504, timeouts and broken connections. Methods
+    /// Temporary failures are 408, 425, 500, 502, 503, 504, timeouts and broken connections. Methods
     /// that are not idempotent (POST, PATCH) are retried only if the target did nothing.
     #[arg(long, value_name = "N", default_value_t = MAX_RETRIES, value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
     pub retries: u32,
-    /// Retry budget in percent of first attempts, plus a reserve of 100
+    /// Retry budget in percent of first requests, plus a reserve of 100
     #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
     pub retry_budget: u32,
     /// Backoff before a retry: random up to BASE, doubled each time up to CAP
@@ -52,7 +52,7 @@ pub struct PerHostArgs {
     pub per_host_connections: Option<u32>,
     /// Maximum rate per host, over all shards: N, N/s, N/min or N/h
     ///
-    /// --rate holds for all hosts together.
+    /// --rate limits all hosts together.
     #[arg(long, value_name = "RATE")]
     pub per_host_rate: Option<Rate>,
 }

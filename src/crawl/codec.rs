@@ -74,13 +74,13 @@ pub enum Malformed {
     #[error("the head cannot be read: {0}")]
     Head(httparse::Error),
     /// A status below 100.
-    #[error("{0} is no status")]
+    #[error("{0} is not a status")]
     Status(u16),
     /// More than [`MOST_HEAD_BYTES`].
     #[error("the head is too long")]
     HeadTooLong,
     /// More than 64 interim answers and blank lines.
-    #[error("too many interim answers")]
+    #[error("too many interim responses")]
     TooManyInterim,
     /// 101: no request offers another protocol.
     #[error("the target switched protocols (101), which no request offered")]

@@ -56,7 +56,7 @@ pub struct Expectations(Vec<Expect>);
 pub enum ExpectError {
     /// Unknown kind of expectation.
     #[error(
-        "`{0}` is no expectation: write `whole`, `items:SEED`, `json`, `status:200-299`, `regex:PATTERN` or `len:1-1000`"
+        "`{0}` is not a valid expectation: write `whole`, `items:SEED`, `json`, `status:200-299`, `regex:PATTERN` or `len:1-1000`"
     )]
     Unknown(String),
     /// Invalid seed.
@@ -69,7 +69,7 @@ pub enum ExpectError {
     #[error("`{0}` lists 429, which always counts as throttled: leave it out")]
     TooManyRequests(String),
     /// Invalid length.
-    #[error("`{0}` is no length: write bytes, as in `len:115`, `len:1-1000` or `len:1-`")]
+    #[error("`{0}` is not a valid length: write bytes, as in `len:115`, `len:1-1000` or `len:1-`")]
     Lengths(String),
     /// Invalid regular expression.
     #[error("`{text}` is not a regular expression: {why}")]
@@ -83,7 +83,7 @@ pub enum ExpectError {
     #[error("`{0}` and `{1}` exclude each other: keep one of them")]
     Both(String, String),
     /// Invalid list of expectations: not a JSON array of texts.
-    #[error("`{0}` is no list of expectations: write a JSON array of texts")]
+    #[error("`{0}` is not a list of expectations: write a JSON array of texts")]
     List(String),
 }
 
@@ -223,12 +223,12 @@ mod tests {
             assert_eq!(text.parse::<Expectations>().unwrap().to_string(), text);
         }
         for (text, why) in [
-            ("", "is no expectation"),
-            ("items", "is no expectation"),
-            ("JSON", "is no expectation"),
-            ("json:", "is no expectation"),
-            ("whole:", "is no expectation"),
-            (" json", "is no expectation"),
+            ("", "is not a valid expectation"),
+            ("items", "is not a valid expectation"),
+            ("JSON", "is not a valid expectation"),
+            ("json:", "is not a valid expectation"),
+            ("whole:", "is not a valid expectation"),
+            (" json", "is not a valid expectation"),
             ("items:", "names no seed"),
             ("items:x", "names no seed"),
             ("status:", "lists no statuses"),
@@ -244,13 +244,13 @@ mod tests {
             ("regex:", "write what is to be found"),
             ("regex:(", "unclosed group"),
             ("regex:[z-a]", "range"),
-            ("len:", "is no length"),
-            ("len:-", "is no length"),
-            ("len:-5", "is no length"),
-            ("len:x", "is no length"),
-            ("len:9-1", "is no length"),
-            ("len:+1", "is no length"),
-            ("len:18446744073709551616", "is no length"),
+            ("len:", "is not a valid length"),
+            ("len:-", "is not a valid length"),
+            ("len:-5", "is not a valid length"),
+            ("len:x", "is not a valid length"),
+            ("len:9-1", "is not a valid length"),
+            ("len:+1", "is not a valid length"),
+            ("len:18446744073709551616", "is not a valid length"),
         ] {
             let error = text.parse::<Expect>().unwrap_err().to_string();
             assert!(error.contains(why) && !error.contains('\n'), "{text}: {error}");

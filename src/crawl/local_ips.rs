@@ -204,12 +204,14 @@ pub struct LocalIpsError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum Problem {
     #[error(
-        "is no address: write addresses, ranges as in 127.0.1.1-127.0.1.250 and prefixes as in 127.1.0.0/16 or fd00::/80, with commas"
+        "is not a valid address: write addresses, ranges as in 127.0.1.1-127.0.1.250 and prefixes as in 127.1.0.0/16 or fd00::/80, with commas"
     )]
     NoAddress,
-    #[error("is no range: write the lower address first, and two of one family, as in 127.0.1.1-127.0.1.250")]
+    #[error(
+        "is not a valid range: write the lower address first, and two addresses of one family, as in 127.0.1.1-127.0.1.250"
+    )]
     Range,
-    #[error("has bits behind its prefix: write the network's own address, as in 127.1.0.0/16")]
+    #[error("has bits set after its prefix: write the network's own address, as in 127.1.0.0/16")]
     HostBits,
     #[error("holds an address that nothing can be sent from: leave out 0.0.0.0, ::, broadcast and multicast addresses")]
     NoSource,
@@ -272,7 +274,7 @@ mod tests {
             assert_eq!(text.parse::<LocalIps>().unwrap_err().problem, problem, "{text}");
         }
         let error = "127.0.0.1,nowhere".parse::<LocalIps>().unwrap_err().to_string();
-        assert!(error.starts_with("`nowhere` is no address: write"), "{error}");
+        assert!(error.starts_with("`nowhere` is not a valid address: write"), "{error}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub enum TemplateError {
     Places(String),
     /// The place for the ID is not in the path or query.
     #[error(
-        "the URL `{0}` has {{id}} outside its path and query: write it behind the host, as in http://host/items/{{id}}"
+        "the URL `{0}` has {{id}} outside its path and query: write it after the host, as in http://host/items/{{id}}"
     )]
     Authority(String),
     /// A fragment, which no request carries.

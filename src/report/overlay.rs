@@ -33,7 +33,7 @@ fn check(wanted: &[PathBuf]) -> Result<(), Error> {
     if wanted.len() > MOST_RUNS {
         let count = wanted.len();
         let why = format!(
-            "{count} results are too many for one page: lines of {MOST_RUNS} runs can be told apart, name so many"
+            "{count} results are too many for one page: name {MOST_RUNS} at most, because more lines cannot be told apart"
         );
         return Err(Error::Usage(why));
     }

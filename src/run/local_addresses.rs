@@ -59,7 +59,7 @@ fn usage(from: IpAddr) -> impl Fn(Errno) -> Error {
 fn not_of_this_machine(from: IpAddr) -> Error {
     let (length, six) = if from.is_ipv4() { (32, "") } else { (128, " -6") };
     Error::Usage(format!(
-        "--local-ips: {from} is no address of this machine: add it (ip{six} addr add {from}/{length} dev lo) or its whole prefix \
+        "--local-ips: {from} is not an address of this machine: add it (ip{six} addr add {from}/{length} dev lo) or its whole prefix \
          (ip{six} route add local PREFIX dev lo), or use 127.0.0.0/8, which works on Linux as it is, for a target on this machine"
     ))
 }
@@ -134,7 +134,7 @@ mod tests {
         assert!(check_address("127.9.8.7".parse().unwrap()).is_ok());
         // RFC 5737 reserves it for documentation.
         let error = message(check_address("192.0.2.7".parse().unwrap()));
-        assert!(error.starts_with("--local-ips: 192.0.2.7 is no address of this machine"), "{error}");
+        assert!(error.starts_with("--local-ips: 192.0.2.7 is not an address of this machine"), "{error}");
         assert!(error.contains("ip addr add 192.0.2.7/32 dev lo") && error.contains("127.0.0.0/8"), "{error}");
     }
 

@@ -55,7 +55,7 @@ impl OutputOptions {
             }
             (true, ..) | (_, true, _) if args.latency => {
                 return Err(Error::Usage(
-                    "--latency adds to the summary, and standard output is for something else: leave one of them out"
+                    "--latency adds to the summary, which is not printed when standard output has the JSON or an export: remove one of them"
                         .to_owned(),
                 ));
             }

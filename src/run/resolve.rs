@@ -142,7 +142,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let tls = tls(&args, &targets, bundled.as_ref(), &mut workload)?;
     keep_reachable(args.local_ips.as_ref(), &targets, &mut addresses)?;
     if args.connect_timeout.is_zero() {
-        return Err(usage("--connect-timeout must be longer than nothing".to_owned()));
+        return Err(usage("--connect-timeout must be longer than 0".to_owned()));
     }
     let rate = args.rate.map(|rate| rate.peak);
     addresses.iter().try_for_each(|addresses| refuse_unlimited_strangers(addresses, rate))?;
@@ -245,7 +245,7 @@ fn read_body(text: &str) -> Result<Bytes, Error> {
 fn check_spinning(pacing: Pacing, shards: u32, cores: usize) -> Result<(), Error> {
     if pacing == Pacing::Spin && shards as usize > cores {
         return Err(Error::Usage(format!(
-            "--pacing spin keeps a core busy for each shard: {shards} shards need as many, and there are {cores}"
+            "--pacing spin uses a whole core for each shard: --shards {shards} is more than the {cores} cores of this machine"
         )));
     }
     Ok(())
@@ -277,7 +277,7 @@ fn check_connect_to(all: &[ConnectTo], targets: &Targets, bundled: Option<&Bundl
     match all.iter().find(is_unused) {
         None => Ok(()),
         Some(rule) => Err(Error::Usage(format!(
-            "--connect-to {rule} is for no host of the URLs: start it with the host and port of one"
+            "--connect-to {rule} matches no host of the URLs: begin it with the host and port of one"
         ))),
     }
 }

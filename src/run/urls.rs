@@ -30,7 +30,7 @@ pub(super) enum UrlsError {
         error: TemplateError,
     },
     /// A line that is no text.
-    #[error("line {0} is no UTF-8 text")]
+    #[error("line {0} is not UTF-8 text")]
     NotText(usize),
     /// A line without an end.
     #[error("line {0} is longer than 64 KiB")]
@@ -100,7 +100,7 @@ mod tests {
                 b"a.example/x",
                 "line 1: the URL `a.example/x` does not begin with http:// or https://: did you mean http://a.example/x?",
             ),
-            (b"http://a/\n\xff\xfe\n", "line 2 is no UTF-8"),
+            (b"http://a/\n\xff\xfe\n", "line 2 is not UTF-8"),
             (long.as_bytes(), "line 1 is longer than 64 KiB"),
         ] {
             let said = parse(text).unwrap_err().to_string();

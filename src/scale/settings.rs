@@ -30,7 +30,7 @@ const EACH_LATENCY_BOUND: u32 = 8;
 const SHARDS_LATENCY_BOUND: [u32; 5] = [1, 2, 4, 8, 16];
 
 /// Source of the flags, as errors name it.
-const WHOSE: &str = "what follows --";
+const WHOSE: &str = "the flags after --";
 
 /// Prefix of every flag of the bundled target.
 const TARGET: &str = "--target-";
@@ -61,7 +61,7 @@ impl ScaleSettings {
     /// When the flags do not fit together, or with rounds of this kind.
     pub(super) fn of(args: &ScaleArgs) -> Result<Self, Error> {
         let typed = understood(WHOSE, &args.run)?;
-        refuse(&args.run, &format!("{WHOSE}; what is found of all rounds is what is saved and judged"))?;
+        refuse(&args.run, &format!("{WHOSE}. Only the result of all rounds is saved and judged"))?;
         refuse_paced(&typed)?;
         if args.latency_bound.is_some() && is_foreign(&typed) {
             return usage(
@@ -73,7 +73,7 @@ impl ScaleSettings {
         let (held, sizes) = sizes(args, cores)?;
         let mut words = args.run.clone();
         words.splice(0..0, args.url.iter().cloned());
-        let typed = understood("the URL and what follows --", &words)?;
+        let typed = understood("the URL and the flags after --", &words)?;
         let round = typed.duration.or(args.duration).unwrap_or(ROUND);
         if round > LONGEST {
             return usage(format!("-d {} is too long for a round: {} at most", time(round), time(LONGEST)));
@@ -156,7 +156,7 @@ const fn is_foreign(typed: &RunArgs) -> bool {
 
 /// Refuses flags that set the pace, for what is measured then is they, and what cannot be had of many rounds that end by the clock.
 fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
-    let leave = "leave it out of what follows --";
+    let leave = "remove it from the flags after --";
     let refused = [
         (typed.rate.is_some(), "--rate caps throughput, and scale asks how throughput grows"),
         (typed.arrivals.gaps().is_some(), "--arrivals sends at a rate of its own, and scale asks how throughput grows"),
@@ -166,9 +166,9 @@ fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
         ),
         (
             typed.throttling.adaptive.is_some(),
-            "--adaptive chooses the connections by itself, and here they are what is tried",
+            "--adaptive chooses the number of connections, which is set by each size",
         ),
-        (typed.requests.is_some(), "-n ends a run by its count, and rounds end by the clock (see -d)"),
+        (typed.requests.is_some(), "-n ends a run after a number of items, but rounds last a fixed time (-d)"),
         (
             typed.urls.as_ref().is_some_and(|file| file.as_os_str() == "-"),
             "--urls - is read once, and there are many rounds",
@@ -333,7 +333,7 @@ mod tests {
             ("--connections-per-shard 4294967295", "--connections-per-shard 4294967295 is too many"),
             ("-s 1,2 --connections-per-shard 500001", "is too many with --shards 2: 1000000"),
             ("-s 1,2 -c 1000001", "--connections 1000001 is too many"),
-            ("-- -n 5", "-n ends a run by its count"),
+            ("-- -n 5", "-n ends a run after a number of items"),
         ] {
             let line = format!("crawlmark scale {typed}");
             let Command::Scale(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else { panic!("{line}") };

@@ -24,14 +24,14 @@ pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error
     }
 }
 
-/// Refuses what a round decides itself, and what is decided over all rounds. `out_of` says what to leave it out of, and
-/// why: `--base; the comparison is what is saved and judged`.
+/// Refuses what a round decides itself, and what is decided over all rounds. `out_of` says what to remove it from, and
+/// why: `--base. Only the comparison is saved and judged`.
 ///
 /// # Errors
 /// When there is such a flag.
 pub(crate) fn refuse(words: &[String], out_of: &str) -> Result<(), Error> {
     match refused_in_rounds(words) {
-        Some(name) => Err(Error::Usage(format!("{name} is for single runs: leave it out of {out_of}"))),
+        Some(name) => Err(Error::Usage(format!("{name} is for single runs: remove it from {out_of}"))),
         None => Ok(()),
     }
 }

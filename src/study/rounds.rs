@@ -290,7 +290,8 @@ fn read_back(output: &mut File) -> String {
 fn complaint(said: &str, program: &Path) -> String {
     let mut lines = said.lines().filter(|line| !line.trim().is_empty());
     let error = lines.clone().find_map(|line| line.strip_prefix("error: "));
-    let silent = || format!("{} saved no result and said nothing: is it a crawlmark?", program.display());
+    let silent =
+        || format!("{} saved no result and printed nothing: check that it is a build of crawlmark", program.display());
     error.or_else(|| lines.next_back()).map_or_else(silent, str::to_owned)
 }
 

@@ -301,7 +301,7 @@ fn a_program_that_is_no_crawlmark_is_told_by_what_it_complains_of() {
     fs::set_permissions(&older, fs::Permissions::from_mode(0o755)).unwrap();
     for (program, says) in [
         ("/bin/true", "exited cleanly: "),
-        ("/bin/true", "true saved no result and said nothing: is it a crawlmark?"),
+        ("/bin/true", "true saved no result and printed nothing: check that it is a build of crawlmark"),
         (&text(&older), "exited with code 2: no --quiet here\n"),
     ] {
         let done = ab(&["--base-bin", program, "--cand-bin", program], &SHORT).code(&[1]);
@@ -344,7 +344,7 @@ fn a_signal_before_the_first_pair_is_over_is_told() {
     });
     comparison.interrupt();
     let done = comparison.end().code(&[130]);
-    assert!(done.stderr.contains("until it is known: after 16 pairs, or not\n"), "{}", done.stderr);
+    assert!(done.stderr.contains("with a look at the verdict after 16 pairs\n"), "{}", done.stderr);
     // The round may have had its first request, and may not.
     assert!(done.stderr.contains("\na signal ended it before a pair of rounds was complete: "), "{}", done.stderr);
     assert!(!done.out().exists());
@@ -398,11 +398,11 @@ fn saved_results_are_compared_as_they_were_run() {
     fs::write(&first, as_it_was).unwrap();
     for (args, says) in [
         (&["compare", "/nowhere", &other][..], "/nowhere does not exist"),
-        (&["compare", &base], "is not what `crawlmark ab` saved"),
+        (&["compare", &base], "was not saved by `crawlmark ab`"),
         (&["compare", "/etc", &other], "holds no result.json"),
         (&["compare", &one, &one], "is compared with itself"),
-        (&["compare", &text(&done.out()), &other], "`crawlmark compare` of it alone"),
-        (&["compare", "--history", &text(&done.out())], "is what `crawlmark ab` saved"),
+        (&["compare", &text(&done.out()), &other], "pass it alone to judge it again"),
+        (&["compare", "--history", &text(&done.out())], "was saved by `crawlmark ab`"),
     ] {
         let refused = crawlmark(args).code(&[2]);
         assert!(refused.stderr.contains(says), "{}", refused.stderr);

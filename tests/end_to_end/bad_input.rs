@@ -50,7 +50,7 @@ fn what_is_there_twice_or_below_nothing_is_refused() {
     assert_refused(&[
         (&["URL", "--tag", "a=1", "--tag", "b=1", "--tag", "a=2"], "--tag a is there twice"),
         (&["URL", "-H", "Host: evil", "-H", "host: two"], "--header Host is there twice"),
-        (&["URL", "--expect", "len:-5"], "`len:-5` is no length"),
+        (&["URL", "--expect", "len:-5"], "`len:-5` is not a valid length"),
     ]);
 }
 
@@ -87,8 +87,8 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "--ids", "x"], "--ids"),
         (&["URL", "--ids", "0..18446744073709551616"], "--ids"),
         (&["URL", "--ids", "0..=18446744073709551615"], "write 0..=18446744073709551614"),
-        (&["URL", "-n", "0"], "'--requests <N>': `0` is too low: write at least 1"),
-        (&["URL", "-n", "1.5k"], "--requests"),
+        (&["URL", "-n", "0"], "'--items <N>': `0` is too low: write at least 1"),
+        (&["URL", "-n", "1.5k"], "--items"),
         (&["URL", "--shards", "0"], "--shards"),
         (&["URL", "--shards", "1025", "-c", "2000"], "--shards"),
         (&["URL", "--shards", "many"], "--shards"),
@@ -97,7 +97,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "-c", "1.5"], "'--connections <N>': `1.5` is not a count"),
         (&["URL", "-s", "0"], "--shards 0 is out of range: 1 to"),
         (&["URL", "-d", "0"], "--duration 0s is out of range: at least 1ms"),
-        (&["URL", "-n", "-1"], "'-1' for '--requests <N>': `-1` is not a count"),
+        (&["URL", "-n", "-1"], "'-1' for '--items <N>': `-1` is not a count"),
         (&["URL", "--rate", "-1"], "'-1' for '--rate <RATE>': `-1` is not a rate"),
         (&["URL", "-d", "-1s"], "'-1s' for '--duration <TIME>': `-1s` is not a duration"),
         (&["URL", "--seed", "-1"], "'-1' for '--seed <N>': `-1` is not a count"),
@@ -248,7 +248,7 @@ fn a_place_that_cannot_be_written_to_is_known_before_the_run() {
         let said = call(place.path(), &["run", &door.url(), "-n", "1", "--out", out]);
         assert_eq!(said.code, Some(1), "{out}: {}", said.stderr);
         assert!(said.stderr.contains(out), "{}", said.stderr);
-        assert!(!said.stderr.contains("exists already"), "{out} does not: {}", said.stderr);
+        assert!(!said.stderr.contains("already exists"), "{out} does not: {}", said.stderr);
         assert_eq!(contents(place.path()), ["file"]);
     }
     assert!(door.is_untouched());
@@ -315,7 +315,7 @@ fn a_target_refuses_what_makes_no_sense() {
         (&["--limit", "0.5/s"], "as in 30/min"),
         (&["--latency", "slow"], "--latency"),
         (&["--limit", "0/s"], "--limit"),
-        (&["--fault", "error:2"], "`2` is no share of requests"),
+        (&["--fault", "error:2"], "`2` is not a valid share of requests"),
         (&["--fault", "error:0.1:200"], "--fault"),
         (&["--fault", "explode:0.1"], "long-length"),
         (&["--fault", "error:0.6", "--fault", "drop:0.6"], "--fault: the shares"),

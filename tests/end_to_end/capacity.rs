@@ -337,10 +337,10 @@ fn a_signal_leaves_what_was_probed() {
 #[test]
 fn bad_input_is_refused_before_anything_runs() {
     for (args, why) in [
-        (&["--", "--rate", "5"][..], "--rate is what is searched for"),
+        (&["--", "--rate", "5"][..], "--rate is set by the search"),
         (&["http://192.0.2.1/"], "--max-rate 100/s"),
         (&["--resume", "nowhere"], "there is no probes.jsonl"),
-        (&["--precision", "0%"], "is no precision"),
+        (&["--precision", "0%"], "is not a valid precision"),
         (&["--probe", "10ms"], "--probe must be 1s or longer"),
         (&["--", "--ids", "0..100"], "100 items are too few for a probe of 5 s at 100000/s"),
     ] {

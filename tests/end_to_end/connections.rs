@@ -162,7 +162,7 @@ fn an_address_that_cannot_be_used_is_refused_and_not_replaced() {
     assert_refused(&[
         (&["URL", "--local-ips", "nowhere"], "--local-ips"),
         (&["URL", "--local-ips", "127.0.0.1,127.0.0.1"], "was listed before"),
-        (&["URL", "--local-ips", "192.0.2.7"], "--local-ips: 192.0.2.7 is no address of this machine"),
+        (&["URL", "--local-ips", "192.0.2.7"], "--local-ips: 192.0.2.7 is not an address of this machine"),
         (&["URL", "--local-ips", "127.0.0.1,192.0.2.7"], "ip addr add 192.0.2.7/32"),
         (&["--local-ips", "192.0.2.7"], "192.0.2.7"),
         (&["URL", "--local-ips", "::1"], "--local-ips ::1 has no IPv4 address, and 127.0.0.1 has no other"),

@@ -150,8 +150,8 @@ fn an_export_goes_where_it_is_told() {
     for (line, says) in [
         ("three four --export csv=-", "several results"),
         ("nowhere three --export csv", "nowhere"),
-        ("three --export csv=a --export hgrm=./a", "they cannot be in the same place"),
-        ("three --export csv --export hgrm=three/intervals.csv", "they cannot be in the same place"),
+        ("three --export csv=a --export hgrm=./a", "both would be written to the same place"),
+        ("three --export csv --export hgrm=three/intervals.csv", "both would be written to the same place"),
         ("three --export csv=three/../three/result.json", "it is the result itself"),
         ("three --export csv=three/latency.hlog", "it is the result itself"),
         ("three --export csv --png", "cannot be used with"),
@@ -203,7 +203,7 @@ fn a_gate_that_fails_has_the_exit_code_that_was_asked_for() {
 #[test]
 fn an_export_that_has_no_place_is_refused() {
     assert_refused(&[
-        (&["URL", "--export", "xls"], "`xls` is no format: write one of csv, "),
+        (&["URL", "--export", "xls"], "`xls` is not a valid format: write one of csv, "),
         (&["URL", "--export", "csv="], "--export"),
         (&["URL", "--export", "csv=."], "--export csv=.: it is a directory"),
         (&["URL", "--export", "csv=nowhere/a.csv"], "--export csv=nowhere/a.csv: no file can be made in nowhere"),
@@ -213,7 +213,7 @@ fn an_export_that_has_no_place_is_refused() {
         (&["URL", "--export", "csv=-", "--json"], "standard output"),
         (&["URL", "--output-format", "json", "--export", "csv=-"], "standard output"),
         (&["URL", "--output-format", "csv", "--json"], "--output-format"),
-        (&["URL", "--output-format", "xml"], "none of text, json and csv"),
+        (&["URL", "--output-format", "xml"], "not one of text, json and csv"),
         (&["URL", "--latency", "--json"], "--latency"),
         (&["URL", "--latency", "--export", "csv=-"], "--latency"),
     ]);

@@ -143,9 +143,9 @@ fn what_no_run_can_tell_is_refused() {
         (&["URL", "--threshold", "servce_p99 < 1s"], "did you mean `service_p99`?"),
         (&["URL", "--threshold", "service_p99 < 250"], "at column 15: `250` has no unit: write 250ms"),
         (&["URL", "--threshold", "service_p99[2m] < 250ms"], "[1s] to [60s]"),
-        (&["URL", "--threshold", "item_p99[2s] < 250ms"], "known when the run is over"),
+        (&["URL", "--threshold", "item_p99[2s] < 250ms"], "known only when the run is over"),
         (&["URL", "--stop-if", "rate = 5"], "--stop-if"),
-        (&["URL", "--stop-if", "item_p99 < 250ms"], "write --threshold 'item_p99 < 250ms'"),
+        (&["URL", "--stop-if", "item_p99 < 250ms"], "use --threshold 'item_p99 < 250ms'"),
         (&["URL", "--threshold", "response_p99 < 250ms"], "--arrivals constant"),
         (&["URL", "--threshold", "budget_utilisation > 90%"], "--rate"),
         (&["URL", "-d", "5s", "--threshold", "rate[10s] > 5"], "never fills the window"),
@@ -154,7 +154,7 @@ fn what_no_run_can_tell_is_refused() {
         (&["URL", "--slo-p99", "0.5"], "`0.5` has no unit"),
         (&["URL", "--threshold", "valid < true"], "`<` makes no sense for true or false: write == or !="),
         (&["URL", "--max-error-rate", "5"], "--max-error-rate"),
-        (&["URL", "--max-error-rate", "5"], "write 5%, or a part of 1"),
+        (&["URL", "--max-error-rate", "5"], "write 5%, or a share from 0 to 1"),
         (&["URL", "--max-error-rate", "150%"], "write a share of 0% to 100%"),
     ]);
 }

@@ -99,13 +99,13 @@ fn a_signal_leaves_the_rungs_until_then() {
 #[test]
 fn bad_input_is_refused_before_anything_runs() {
     for (args, says) in [
-        (&["--rungs", "9"][..], "`9` is no rung: write 1 to 8"),
-        (&["--rungs", ""], "`` is no rung"),
-        (&["--rungs", "1-3"], "`1-3` is no rung"),
+        (&["--rungs", "9"][..], "`9` is not a valid rung: write 1 to 8"),
+        (&["--rungs", ""], "`` is not a valid rung"),
+        (&["--rungs", "1-3"], "`1-3` is not a valid rung"),
         (&["-d", "10ms"], "out of range: 500ms to 60s"),
         (&["http://127.0.0.1:1/"], "unexpected argument"),
         (&["--", "-c", "7"], "rung 1 and the flags after --, together"),
-        (&["--", "http://127.0.0.1:1/"], "climbs the bundled target only: leave the URL out"),
+        (&["--", "http://127.0.0.1:1/"], "climbs the bundled target only: remove the URL"),
         (&["--", "--json"], "--json is for single runs"),
         (&["--", "--no-such-flag"], "rung 1 and the flags after --, together"),
     ] {

@@ -135,7 +135,7 @@ fn a_run_is_drawn_in_place_until_the_keyboard_stops_it() {
     terminal.assert_clean_line();
     let lines = terminal.lines();
     assert!(lines[0].starts_with("crawling "), "nothing has left the screen: {lines:#?}");
-    for name in ["shard ", "0 ", "1 ", "total ", "rate ", "service ", "answers ", "limit "] {
+    for name in ["shard ", "0 ", "1 ", "total ", "rate ", "service ", "outcomes ", "limit "] {
         assert_eq!(starting_with(&lines, name).len(), 1, "{name}: {lines:#?}");
     }
     assert!(starting_with(&lines, "rate ")[0].contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█', '_']));

@@ -121,7 +121,7 @@ fn what_cannot_be_laid_over_each_other_is_told_by_its_name() {
         (&[&a, &b, &file], 2, "result.json is named twice"),
         (&[&a, &nowhere], 2, "nowhere does not exist"),
         (&[&a, &empty], 2, "empty holds no result.json"),
-        (&[&a, &b, out, &a], 2, "exists already"),
+        (&[&a, &b, out, &a], 2, "already exists"),
         (&[&a, &b, out, &below_a_file], 1, "below"),
     ];
     let before = names(&a, "html");

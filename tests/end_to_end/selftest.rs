@@ -148,10 +148,10 @@ fn an_interrupted_selftest_saves_what_it_had_and_leaves_nobody_stopped() {
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_started() {
     for (args, named) in [
-        ("--rows R9", "`R9` is no row"),
-        ("--rows R1-R3", "`R1-R3` is no row"),
-        ("--rows=", "`` is no row"),
-        ("--quick --rows R1,,R2", "`` is no row"),
+        ("--rows R9", "`R9` is not a valid row"),
+        ("--rows R1-R3", "`R1-R3` is not a valid row"),
+        ("--rows=", "`` is not a valid row"),
+        ("--quick --rows R1,,R2", "`` is not a valid row"),
         ("--fast", "--fast"),
         ("R1", "R1"),
         ("--out .", "cannot be replaced by a result"),

@@ -303,7 +303,7 @@ fn settings_that_cannot_be_used_are_refused() {
         (&[url, "--tls-min", "1.3", "--tls-max", "1.2"], "--tls-min is higher than --tls-max"),
         (&[url, "--tls-min", "1.1"], "neither 1.2 nor 1.3"),
         (&[url, "--connect-to", "a:b"], "HOST:PORT:ADDRESS:PORT"),
-        (&[url, "--insecure", "--connect-to", "a.example:443:127.0.0.1:9"], "is for no host of the URLs"),
+        (&[url, "--insecure", "--connect-to", "a.example:443:127.0.0.1:9"], "matches no host of the URLs"),
         (&[url, "--target-tls"], "--target-tls"),
         (&["URL", "--insecure"], "--insecure is for https:// URLs"),
         (&["--insecure"], "add --target-tls"),

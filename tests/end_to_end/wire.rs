@@ -33,7 +33,9 @@ fn arrivals_at_a_late_door<T>(test: impl FnOnce(SocketAddr) -> T) -> (T, Vec<f64
     let tested = std::thread::scope(|scope| {
         scope.spawn(|| {
             // Also a test that fails before it sends anything comes to the door at its end.
-            while poll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) == Err(Errno::EINTR) {}
+            while poll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) == Err(Errno::EINTR)
+            {
+            }
             std::thread::sleep(Duration::from_millis(500));
             listen(&listener, Backlog::new(1_024).unwrap()).unwrap();
             for stream in listener.incoming().map_while(Result::ok) {

@@ -161,7 +161,7 @@ fn answers(now: &Now<'_>, columns: usize) -> Line {
     let again: u64 = now.live.shards.iter().map(|shard| shard.waiting_again).sum();
     let wait = if again > 0 { format!(", {} to come", grouped(again)) } else { String::new() };
     parts.push(Part::new(5, format!("retries {}{wait}", grouped(counters.requests.retries))));
-    row_of("answers", parts, columns)
+    row_of("outcomes", parts, columns)
 }
 
 /// Answers by status; without room for all, the rarest are left out.
@@ -277,7 +277,7 @@ mod tests {
         let expected = [
             "rate     @  peak 500/s (last 1 s)",
             "service  p50 1.00 ms  p90 2.00 ms  p99 4.00 ms  max 8.00 ms  in the last second",
-            "answers  throttled 0  errors 0  failed 0  retries 0",
+            "outcomes throttled 0  errors 0  failed 0  retries 0",
             "limit    connections 100 %",
         ];
         assert_eq!(lines(&plan(1), &live(1_000, vec![shard(1_000, 500)]), 99), expected);
@@ -307,10 +307,10 @@ mod tests {
         let shown = lines(&plan(1), &throttled, 99);
         assert_eq!(
             shown[2],
-            "answers  throttled 25.0 % now  25.0 % in all (250)  errors 3  failed 0  retries 249, 7 to come"
+            "outcomes throttled 25.0 % now  25.0 % in all (250)  errors 3  failed 0  retries 249, 7 to come"
         );
         assert_eq!(shown[3], "limit    connections 100 %  adaptive: 12 in flight at 123/s");
-        assert_eq!(lines(&plan(1), &throttled, 39)[2], "answers  throttled 25.0 % now  errors 3");
+        assert_eq!(lines(&plan(1), &throttled, 39)[2], "outcomes throttled 25.0 % now  errors 3");
     }
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
         let mut over = live(1_000, vec![shard(1_000, 500)]);
         over.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(1) });
         over.shards[0].state = LiveState::Done;
-        let expected = ["rate     500/s good", "answers  throttled 0  errors 0  failed 0  retries 0"];
+        let expected = ["rate     500/s good", "outcomes throttled 0  errors 0  failed 0  retries 0"];
         assert_eq!(lines(&plan(1), &over, 99), expected);
     }
 

@@ -143,13 +143,13 @@ mod tests {
 
     #[test]
     fn with_less_room_there_is_less_of_the_details_and_then_of_the_shards() {
-        let all = ["shard", "0", "1", "total", "rate", "service", "answers", "limit", "waiting"];
+        let all = ["shard", "0", "1", "total", "rate", "service", "outcomes", "limit", "waiting"];
         assert_eq!(names(2, 24), all);
         assert_eq!(names(2, 10), all);
         assert_eq!(names(2, 9), all.into_iter().filter(|name| *name != "limit").collect::<Vec<_>>());
-        assert_eq!(names(2, 8), ["shard", "0", "1", "total", "rate", "service", "answers"]);
-        assert_eq!(names(2, 7), ["shard", "total", "rate", "service", "answers"]);
-        assert_eq!(names(2, 4), ["total", "service", "answers"]);
+        assert_eq!(names(2, 8), ["shard", "0", "1", "total", "rate", "service", "outcomes"]);
+        assert_eq!(names(2, 7), ["shard", "total", "rate", "service", "outcomes"]);
+        assert_eq!(names(2, 4), ["total", "service", "outcomes"]);
         assert_eq!(names(2, 2), ["total"]);
         assert_eq!(names(2, 1), [""; 0]);
     }

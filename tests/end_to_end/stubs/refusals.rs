@@ -79,9 +79,9 @@ const WRONG: [(&str, &str); 26] = [
     ),
     (
         r#"{"response": {"fault": "FIRE"}}"#,
-        "/response/fault: `FIRE` is no fault: write one of CONNECTION_RESET_BY_PEER",
+        "/response/fault: `FIRE` is not a valid fault: write one of CONNECTION_RESET_BY_PEER",
     ),
-    (r#"{"response": {"status": 42}}"#, "/response/status: `42` is no status of HTTP"),
+    (r#"{"response": {"status": 42}}"#, "/response/status: `42` is not an HTTP status"),
     (
         r#"{"mappings": [{"id": "6f9a3c1e-0000-4000-8000-000000000001"}, {"uuid": "6f9a3c1e-0000-4000-8000-000000000001"}]}"#,
         "/mappings/1: the id 6f9a3c1e-0000-4000-8000-000000000001 is already taken",
