@@ -64,11 +64,10 @@ impl Terminal {
         };
         let mut buffer = [0; 4096];
         let read = match nix::unistd::read(&self.keyboard, &mut buffer) {
-            Ok(read) => read,
             Err(Errno::EINTR) => return true,
             // Linux returns EIO when no process has the terminal open any more.
             Err(Errno::EIO) => 0,
-            Err(errno) => panic!("failed to read from the terminal: {errno}"),
+            read => read.unwrap(),
         };
         self.parser.process(&buffer[..read]);
         self.written.extend_from_slice(&buffer[..read]);
