@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::stats::{AnswerBins, Counters, Series, ShardStats};
+use crawlmark_harness::stats::{AnswerBins, Bins, Counters, Series, ShardStats};
 use crawlmark_harness::wire::{
     Frame, FrameDecoder, IntervalFrame, Progress, Scheduled, SecondFigures, WireError, decode_stats, encode,
     encode_timings,
@@ -51,6 +51,7 @@ fn interval(stats: &ShardStats) -> Result<Frame, WireError> {
         warmup: Counters::default(),
         scheduled: Scheduled::default(),
         answers: AnswerBins::default(),
+        bins: Bins::default(),
         timings: encode_timings(stats)?,
     })))
 }

@@ -423,6 +423,7 @@ fn interval_frame(interval: Interval) -> Result<Frame, WireError> {
         figures: interval.figures,
         scheduled: interval.scheduled,
         answers: interval.answers,
+        bins: interval.bins,
         timings: encode_timings(&interval.stats)?,
         counters: interval.stats.counters,
         warmup: interval.warmup,

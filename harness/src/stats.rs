@@ -4,7 +4,9 @@
 //! recorder that was fed everything, cell by cell. Percentiles are computed after merging and never averaged.
 
 mod answers;
+mod bins;
 mod cells;
+mod coarse;
 mod counters;
 mod failures;
 mod hosts;
@@ -17,7 +19,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::answers::AnswerBins;
+pub use self::bins::{Bin, Bins};
 pub use self::cells::{Cells, highest_beside};
+pub use self::coarse::CoarseTimes;
 pub use self::counters::{Counters, ItemCounts, RequestCounts, SecondCounts, TlsCounts};
 pub use self::failures::{Failure, FailureCause, Failures, MAX_EXCERPT};
 pub use self::hosts::{HostCounts, Hosts, MOST_HOSTS};
@@ -267,7 +271,7 @@ impl ShardStats {
 
     /// Counts a request of an open loop that was scheduled and never went.
     pub const fn drop_request(&mut self) {
-        self.counters.requests.dropped += 1;
+        self.counters.drop_request();
     }
 
     /// Adds `other`, which must have the same bounds.
@@ -294,7 +298,7 @@ impl ShardStats {
     /// Lower bound of its times in `series` while requests that are so old have not ended; none without any.
     pub(crate) fn lower_bound(&self, series: Series, open: &[Unfinished]) -> Option<LowerBound> {
         let age = |rest: &Unfinished| match rest.took(series) {
-            Some(Took::Exactly(ns) | Took::AtLeast(ns)) => ns,
+            Some(took) => took.least_ns(),
             // Of one that was not sent, nothing is known.
             None => 0,
         };
@@ -326,10 +330,20 @@ pub struct LowerBound {
 
 /// Time that something took, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Took {
+pub(crate) enum Took {
+    /// Its time.
     Exactly(u64),
     /// Its age when it was cut off.
     AtLeast(u64),
+}
+
+impl Took {
+    /// The least that it can be, ns.
+    pub(crate) const fn least_ns(self) -> u64 {
+        match self {
+            Self::Exactly(ns) | Self::AtLeast(ns) => ns,
+        }
+    }
 }
 
 /// A request or an item that had not ended when the run was over, by when each of its parts began.
@@ -353,7 +367,7 @@ pub struct Unfinished {
 
 impl Unfinished {
     /// Its time in a series: a part that had ended is exact, the others have the age that they had reached.
-    fn took(&self, series: Series) -> Option<Took> {
+    pub(crate) fn took(&self, series: Series) -> Option<Took> {
         let from = |began: Option<Nanos>, ended: Option<Nanos>| {
             Some(match (began?, ended) {
                 (began, Some(ended)) => Took::Exactly(ended.since(began)),
@@ -384,7 +398,7 @@ impl Unfinished {
 
 /// The time of an attempt that ended, in a series. One that timed out was cut off: it is an error that took this long, and a
 /// good answer that would have taken longer.
-fn took(sample: &Sample, series: Series) -> Option<Took> {
+pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
     let outcome = sample.attempt.outcome;
     let timed_out = matches!(outcome, Outcome::Error(kind) if kind.is_censored());
     let is_sent = sample.attempt.sent.is_some();

@@ -182,7 +182,7 @@ impl EncodedTiming {
 #[cfg(test)]
 mod tests {
     use crate::clock::Nanos;
-    use crate::stats::AnswerBins;
+    use crate::stats::{AnswerBins, Bins};
     use proptest::prelude::*;
 
     use super::*;
@@ -209,6 +209,12 @@ mod tests {
             answers: samples.iter().fold(AnswerBins::default(), |mut answers, sample| {
                 answers.record(Nanos(0), sample);
                 answers
+            }),
+            bins: samples.iter().fold(Bins::new(), |mut bins, sample| {
+                let bin = bins.at(Nanos(0), sample.attempt.done).unwrap();
+                bin.counters.record(sample);
+                bin.record(sample.service_ns());
+                bins
             }),
             timings: encode_timings(&stats).unwrap(),
         };

@@ -12,8 +12,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::run::report::{
-    BindingReport, BudgetReport, BusiestReport, Course, IntervalRow, Report, ScheduleReport, ShardReport, Spread,
-    WindowReport,
+    BinRow, BindingReport, BudgetReport, BusiestReport, Course, IntervalRow, Report, ScheduleReport, ShardReport,
+    Spread, WindowReport,
 };
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot::{self, Plot};
@@ -392,6 +392,50 @@ fn requests_lie_on_top_of_each_other_by_outcome() {
         let tops = areas(&plot, below).into_iter().zip(areas(&plot, above));
         tops.for_each(|(below, above)| assert!((below[3] - above[2]).abs() < 0.15, "{below:?} {above:?}"));
     }
+}
+
+#[test]
+fn a_stall_of_800_ms_lasts_800_ms_in_the_plots_of_a_short_run() {
+    let mut report = long(10, 1);
+    for row in &mut report.intervals {
+        let bin = |tenth: u64| {
+            let stalls = (42..50).contains(&tenth);
+            let ok = if stalls { 0 } else { 100 };
+            let counts = SecondCounts { attempts: ok, items: ok, ok, ..SecondCounts::default() };
+            // Requests that the stall caught.
+            let slowest = if tenth == 41 { 800_000.0 } else { 3_000.0 };
+            BinRow {
+                counts,
+                p50_us: (!stalls).then_some(2_000),
+                max_us: (!stalls).then_some(slowest),
+                ..BinRow::default()
+            }
+        };
+        row.bins = Some((row.start_s * 10..).take(10).map(bin).collect());
+        (row.ok, row.attempts, row.not_found, row.throttled) = (1_000, 1_000, 0, 0);
+    }
+    let json = serde_json::to_string(&report).unwrap();
+    assert!(
+        json.contains("\"bins\":{\"attempts\":[100,") && !json.contains("\"retries\":[0"),
+        "columns of nothing are left out"
+    );
+    let mut read: Report = serde_json::from_str(&json).unwrap();
+    assert_eq!(read.intervals, report.intervals);
+
+    let shape = |report: &Report, name: &str, legend: &str| {
+        let panels: serde_json::Value = serde_json::from_str(&named(report, name).data.unwrap()).unwrap();
+        panels[0]["marks"].as_array().unwrap().iter().find(|mark| mark["legend"] == legend).unwrap()["shape"].clone()
+    };
+    assert_eq!(shape(&read, "throughput", "good")["areas"]["y"], serde_json::json!([1_000, [41], 0, [7], 1_000, [49]]));
+    let steps = |legend: &str| shape(&read, "latency", legend)["steps"].clone();
+    let slowest = serde_json::json!([3_000, [40], 800_000, null, [7], 3_000, [49]]);
+    assert_eq!(steps("service, maximum")["y"], slowest);
+    assert_eq!(steps("service, p50")["width"], 0.1);
+    assert_eq!(steps("service, p99")["width"], 1.0, "a tenth of a second has too few requests for it");
+
+    // Lines of few requests would be noise.
+    read.intervals.iter_mut().for_each(|row| row.attempts = 90);
+    assert_eq!(shape(&read, "throughput", "good")["areas"]["width"], 1.0);
 }
 
 #[test]

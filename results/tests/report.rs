@@ -15,7 +15,7 @@ use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{AnswerBins, Bounds, Counters, Failures, Hosts, Series, ShardStats};
+use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Hosts, Series, ShardStats};
 use crawlmark_harness::supervisor::{
     BusiestWindow, Interval, Moved, ReceivedStats, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped,
     SupervisorCpu,
@@ -176,6 +176,7 @@ fn first_second() -> Interval {
             standing: Some(ControllerState { limit: 12, pace_per_s: Some(990.0) }),
         },
         answers: AnswerBins::default(),
+        bins: Bins::default(),
         scheduled: Scheduled {
             requests: 1_000,
             good: merged.counters.items.ok + merged.counters.items.not_found,

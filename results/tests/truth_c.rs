@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use crawlmark_harness::clock::{Nanos, duration_ns};
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{AnswerBins, Bounds, Counters, Percentile, Series, ShardStats, Timing};
+use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::supervisor::{Interval, ShardTimes};
 use crawlmark_harness::wire::{Scheduled, SecondFigures, decode_stats, encode_timings};
 use crawlmark_harness::workload::{Handshake, Opened};
@@ -153,6 +153,7 @@ fn interval(index: u64, stats: &ShardStats) -> Interval {
         merged: stats.clone(),
         scheduled: Scheduled::default(),
         answers: AnswerBins::default(),
+        bins: Bins::default(),
         shards: vec![(3, ShardTimes::of(stats).unwrap())],
         seconds: Vec::new(),
     }

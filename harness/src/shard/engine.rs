@@ -90,7 +90,7 @@ impl<W: Workload> Engine<W> {
             warmup: Counters::default(),
             failures: Failures::default(),
             hosts: Hosts::new(plan.per_host.hosts),
-            intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval),
+            intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval).with_bins(plan.duration),
             peak_in_flight: 0,
             first_sent: NEVER,
             last_done: start,

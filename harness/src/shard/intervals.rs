@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
-use crate::stats::{AnswerBins, Bounds, Counters, Series, ShardStats, Unfinished};
+use crate::stats::{AnswerBins, Bins, Bounds, Counters, Series, ShardStats, Took, Unfinished, took};
 use crate::wire::{BindingTimes, OpenSecond, Scheduled, SecondFigures};
 use crate::workload::Opened;
 
@@ -28,13 +28,18 @@ const MOST_WAITING: u64 = 3_600;
 /// The most seconds that are told of before they are complete, the oldest ones: more than any window of a threshold has.
 const MOST_TOLD: usize = 64;
 
+/// The longest planned run whose intervals have bins.
+const BINNED: Duration = Duration::from_secs(30);
+
+/// Intervals with bins from the start of such a run on: it may last longer than planned, or have no planned end.
+const MOST_BINNED: u64 = 2 * BINNED.as_secs();
+
 /// The open intervals.
 #[derive(Debug)]
 pub(super) struct Intervals {
-    start: Nanos,
+    blank: Blank,
     /// Start of the measurement: what is scheduled before it is of the warm-up.
     measured_from: Nanos,
-    bounds: Bounds,
     /// The distributions that each has.
     kept: &'static [Series],
     first: u64,
@@ -42,6 +47,16 @@ pub(super) struct Intervals {
     in_flight: u32,
     /// Meters at the last cut.
     at_cut: Meters,
+}
+
+/// Properties of an empty interval.
+#[derive(Debug, Clone, Copy)]
+struct Blank {
+    /// Start of the run.
+    start: Nanos,
+    bounds: Bounds,
+    /// Number of intervals with bins, the first ones.
+    binned: u64,
 }
 
 /// Meters that only ever grow, read at a cut; and the limit and the pace that the shard has then.
@@ -69,6 +84,9 @@ pub(super) struct Interval {
     pub(super) scheduled: Scheduled,
     /// Answers in each bin of it.
     pub(super) answers: AnswerBins,
+    /// Counts and times of its bins.
+    pub(super) bins: Bins,
+    begins: Nanos,
     pending: u32,
     over: bool,
 }
@@ -76,15 +94,21 @@ pub(super) struct Interval {
 impl Intervals {
     pub(super) fn new((start, measured_from): (Nanos, Nanos), bounds: Bounds, kept: &'static [Series]) -> Self {
         Self {
-            start,
+            blank: Blank { start, bounds, binned: 0 },
             measured_from,
-            bounds,
             kept,
             first: 0,
             open: VecDeque::new(),
             in_flight: 0,
             at_cut: Meters::default(),
         }
+    }
+
+    /// With bins in the first intervals if the run is planned to be short, or has no planned end.
+    pub(super) fn with_bins(mut self, planned: Option<Duration>) -> Self {
+        let is_short = planned.is_none_or(|planned| planned <= BINNED);
+        self.blank.binned = if is_short { MOST_BINNED } else { 0 };
+        self
     }
 
     /// Notes what the meters show at the start.
@@ -104,18 +128,18 @@ impl Intervals {
     /// Counts the end of an attempt that began in interval `index`.
     pub(super) fn finish(&mut self, index: u64, sample: &Sample) {
         self.in_flight -= 1;
-        let kept = self.kept;
+        let (kept, waited) = (self.kept, self.waited());
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
             interval.stats.record_times(sample, kept);
+            interval.record_waited(sample.permit.intended, || took(sample, waited));
             interval.scheduled.record(sample.attempt.outcome);
             interval.figures.max_sched_lag_ns = interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
         let is_warmup = sample.permit.intended < self.measured_from;
-        let start = self.start;
         let ended = self.at(sample.attempt.done);
-        ended.stats.counters.record(sample);
-        ended.answers.record(Nanos(start.0 + ended.figures.index * duration_ns(INTERVAL)), sample);
+        ended.counters_at(sample.attempt.done).record(sample);
+        ended.answers.record(ended.begins, sample);
         if is_warmup {
             ended.warmup.record(sample);
         }
@@ -124,14 +148,15 @@ impl Intervals {
     /// Counts an attempt that began in interval `index` and was cut off; its item had been attempted `attempt` times before.
     pub(super) fn abort(&mut self, (index, attempt): (u64, u32), rest: &Unfinished) {
         self.in_flight -= 1;
-        let kept = self.kept;
+        let (kept, waited) = (self.kept, self.waited());
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
             interval.stats.cut_off(kept, rest);
+            interval.record_waited(rest.intended.unwrap_or(rest.now), || rest.took(waited));
         }
         let is_warmup = rest.intended.is_some_and(|intended| intended < self.measured_from);
         let ended = self.at(rest.now);
-        ended.stats.abort(attempt, rest.in_flight);
+        ended.counters_at(rest.now).abort(attempt, rest.in_flight);
         if is_warmup {
             ended.warmup.abort(attempt, rest.in_flight);
         }
@@ -139,24 +164,24 @@ impl Intervals {
 
     /// Counts a connection that opened `now`.
     pub(super) fn open_connection(&mut self, (now, opened): (Nanos, &Opened)) {
-        let kept = self.kept;
-        self.at(now).stats.open_connection(opened, kept);
+        self.at(now).counters_at(now).open_connection(opened);
     }
 
     /// Count connections that were closed for unsolicited bytes.
     pub(super) fn close_unsolicited(&mut self, now: Nanos, connections: u64) {
         if connections > 0 {
-            self.at(now).stats.counters.close_unsolicited(connections);
+            self.at(now).counters_at(now).close_unsolicited(connections);
         }
     }
 
     /// Books a request of an open loop that was intended and never went.
     pub(super) fn drop_request(&mut self, intended: Nanos, rest: &Unfinished) {
-        let kept = self.kept;
+        let (kept, waited) = (self.kept, self.waited());
         let interval = self.at(intended);
         interval.scheduled.requests += 1;
-        interval.stats.drop_request();
+        interval.counters_at(intended).drop_request();
         interval.stats.cut_off(kept, rest);
+        interval.record_waited(intended, || rest.took(waited));
     }
 
     /// Takes an attempt back that began in interval `index` and was not sent.
@@ -176,13 +201,13 @@ impl Intervals {
     /// When the interval that `now` lies in ends.
     pub(super) fn next_cut(&self, now: Nanos) -> Nanos {
         let length = duration_ns(INTERVAL);
-        Nanos(self.start.0 + (now.since(self.start) / length + 1) * length)
+        Nanos(self.blank.start.0 + (now.since(self.blank.start) / length + 1) * length)
     }
 
     /// Notes that the intervals before `now` are over, with what the meters show. Every second gets its interval, also one
     /// in which nothing was scheduled.
     pub(super) fn cut(&mut self, now: Nanos, meters: Meters) {
-        let index = now.since(self.start) / duration_ns(INTERVAL);
+        let index = now.since(self.blank.start) / duration_ns(INTERVAL);
         while self.first + (self.open.len() as u64) < index && self.has_room() {
             self.push();
         }
@@ -202,12 +227,12 @@ impl Intervals {
 
     /// The intervals that are over and complete, when all that was scheduled before `yet_to_go` has gone. Each is handed out once.
     pub(super) fn take_complete(&mut self, yet_to_go: Nanos) -> Vec<Interval> {
-        let waits = yet_to_go.since(self.start) / duration_ns(INTERVAL);
+        let waits = yet_to_go.since(self.blank.start) / duration_ns(INTERVAL);
         let waits = waits.max((self.first + self.open.len() as u64).saturating_sub(MOST_WAITING));
         let mut complete = Vec::new();
         for slot in &mut self.open {
             if slot.as_ref().is_some_and(|interval| interval.has_ended() && interval.figures.index < waits) {
-                complete.extend(slot.take());
+                complete.extend(slot.take().map(Interval::hand_out));
             }
         }
         self.drop_handed_out();
@@ -230,14 +255,14 @@ impl Intervals {
             .map(|open| (open, Vec::new()))
             .collect();
         for (intended, age) in requests {
-            let index = intended.since(self.start) / duration_ns(INTERVAL);
+            let index = intended.since(self.blank.start) / duration_ns(INTERVAL);
             if let Ok(at) = over.binary_search_by_key(&index, |(interval, _)| interval.figures.index) {
                 over[at].1.push(age);
             }
         }
         let told = |(interval, open): (&Interval, Vec<Unfinished>)| OpenSecond {
             index: interval.figures.index,
-            counters: interval.stats.counters.clone().without(&interval.warmup),
+            counters: interval.counters().without(&interval.warmup),
             least: interval.stats.lower_bound(series, &open),
         };
         over.into_iter().map(told).collect()
@@ -252,7 +277,7 @@ impl Intervals {
     pub(super) fn take_all(&mut self, meters: Meters) -> Vec<Interval> {
         let before = self.at_cut;
         self.first += self.open.len() as u64;
-        let mut rest: Vec<Interval> = self.open.drain(..).flatten().collect();
+        let mut rest: Vec<Interval> = self.open.drain(..).flatten().map(Interval::hand_out).collect();
         if let Some(last) = rest.last_mut().filter(|interval| !interval.over) {
             last.meter(before, meters);
         }
@@ -262,7 +287,7 @@ impl Intervals {
     /// The interval of `moment`; the next one still open when its own was handed out already, the newest when too
     /// many are open.
     fn at(&mut self, moment: Nanos) -> &mut Interval {
-        let wanted = moment.since(self.start) / duration_ns(INTERVAL);
+        let wanted = moment.since(self.blank.start) / duration_ns(INTERVAL);
         let mut slot = usize::try_from(wanted.saturating_sub(self.first)).unwrap_or(usize::MAX);
         while self.open.get(slot).is_some_and(Option::is_none) {
             slot += 1;
@@ -272,8 +297,8 @@ impl Intervals {
         }
         // Without room the newest is open: only what was handed out lies before it.
         let slot = slot.min(self.open.len().saturating_sub(1));
-        let (index, bounds) = (self.first + slot as u64, self.bounds);
-        self.open[slot].get_or_insert_with(|| Interval::new(index, bounds))
+        let (index, blank) = (self.first + slot as u64, self.blank);
+        self.open[slot].get_or_insert_with(|| Interval::new(index, blank))
     }
 
     /// True if another interval may be opened. What was handed out while an older one was still open takes no memory to
@@ -285,7 +310,12 @@ impl Intervals {
 
     fn push(&mut self) {
         let index = self.first + self.open.len() as u64;
-        self.open.push_back(Some(Interval::new(index, self.bounds)));
+        self.open.push_back(Some(Interval::new(index, self.blank)));
+    }
+
+    /// The series of times that users wait.
+    fn waited(&self) -> Series {
+        if self.kept.contains(&Series::ResponseOk) { Series::ResponseOk } else { Series::ServiceOk }
     }
 
     fn get(&mut self, index: u64) -> Option<&mut Interval> {
@@ -302,16 +332,48 @@ impl Intervals {
 }
 
 impl Interval {
-    fn new(index: u64, bounds: Bounds) -> Self {
+    fn new(index: u64, Blank { start, bounds, binned }: Blank) -> Self {
         Self {
             figures: SecondFigures { index, ..SecondFigures::default() },
+            begins: Nanos(start.0 + index * duration_ns(INTERVAL)),
             stats: ShardStats::new(bounds),
             warmup: Counters::default(),
             scheduled: Scheduled::default(),
             answers: AnswerBins::default(),
+            bins: if index < binned { Bins::new() } else { Bins::default() },
             pending: 0,
             over: false,
         }
+    }
+
+    /// Counters of what happens at `moment`: those of its bin, or its own ones if it has no bins.
+    fn counters_at(&mut self, moment: Nanos) -> &mut Counters {
+        match self.bins.at(self.begins, moment) {
+            Some(bin) => &mut bin.counters,
+            None => &mut self.stats.counters,
+        }
+    }
+
+    /// Record in the bin of `intended` the time that users waited, if there are bins.
+    fn record_waited(&mut self, intended: Nanos, took: impl FnOnce() -> Option<Took>) {
+        if let Some(bin) = self.bins.at(self.begins, intended)
+            && let Some(took) = took()
+        {
+            bin.record(took.least_ns());
+        }
+    }
+
+    /// Its counters, those of its bins included.
+    fn counters(&self) -> Counters {
+        let mut all = self.stats.counters.clone();
+        self.bins.as_slice().iter().for_each(|bin| all.merge(&bin.counters));
+        all
+    }
+
+    /// Add up its counters: nothing is counted in it later.
+    fn hand_out(mut self) -> Self {
+        self.stats.counters = self.counters();
+        self
     }
 
     /// True if it is over and nothing of it is under way.
@@ -446,7 +508,8 @@ mod tests {
                 events.push((at + took, true, i));
             }
             events.sort_unstable();
-            let mut intervals = Intervals::new((Nanos(0), Nanos(measured_from)), bounds(), &Series::PER_INTERVAL);
+            let intervals = Intervals::new((Nanos(0), Nanos(measured_from)), bounds(), &Series::PER_INTERVAL);
+            let mut intervals = intervals.with_bins(None);
             let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
             for (at, ends, i) in events {
                 intervals.cut(Nanos(at), Meters::default());
@@ -470,6 +533,21 @@ mod tests {
                 prop_assert_eq!((interval.scheduled.requests, interval.scheduled.good), (due, due));
                 let timed = interval.stats.timing(Series::ServiceOk).map_or(0, |timing| timing.exact().count);
                 prop_assert_eq!(timed, due);
+                let tenths = |at: u64| usize::try_from(at / (S / 10) - interval.figures.index * 10).unwrap();
+                let mut bins = [(0, 0, 0); 10];
+                for (at, took) in &attempts {
+                    if second.contains(at) {
+                        let (_, due, slowest) = &mut bins[tenths(*at)];
+                        (*due, *slowest) = (*due + 1, (*took).max(*slowest));
+                    }
+                    if second.contains(&(at + took)) {
+                        bins[tenths(at + took)].0 += 1;
+                    }
+                }
+                let known: Vec<_> = interval.bins.as_slice().iter()
+                    .map(|bin| (bin.counters.requests.attempts, bin.times.count(), bin.max_ns)).collect();
+                let is_binned = interval.figures.index < MOST_BINNED;
+                prop_assert_eq!(&known[..], if is_binned { &bins[..] } else { &[] });
             }
         }
 

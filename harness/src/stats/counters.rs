@@ -236,6 +236,11 @@ impl Counters {
         }
     }
 
+    /// Count a request of an open loop that was scheduled and never went.
+    pub(crate) const fn drop_request(&mut self) {
+        self.requests.dropped += 1;
+    }
+
     /// Count connections that were closed for unsolicited bytes.
     pub(crate) const fn close_unsolicited(&mut self, connections: u64) {
         self.requests.unsolicited += connections;

@@ -2,19 +2,14 @@
 //!
 //! Recorded by the engine, merged by the report; only in a crawl of several hosts.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
+use super::CoarseTimes;
 use super::table::counters;
-use super::{SAMPLES_BEYOND, rank, samples_for};
 use crate::sample::{Attempt, Outcome};
 
 /// Hosts that are counted one by one, in the order of their numbers; the others are counted together.
 pub const MOST_HOSTS: usize = 64;
-
-/// Leading binary digits that are kept of a time, which is at most 1.6 % too low then.
-const DIGITS: u32 = 7;
 
 counters! {
     /// Counts and times of one host.
@@ -29,23 +24,8 @@ counters! {
         throttled: u64,
         /// Requests that were neither good, nor not found, nor throttled.
         errors: u64,
-        /// Good and not-found answers by their time, in us.
-        times_us: BTreeMap<u64, u64>,
-    }
-}
-
-impl HostCounts {
-    /// The `q`-th quantile of the times of good and not-found answers, us; none with too few of them.
-    #[must_use]
-    pub fn percentile_us(&self, q: f64) -> Option<u64> {
-        let count = self.times_us.values().sum();
-        let mut left = (count >= samples_for(q, SAMPLES_BEYOND)).then(|| rank(q, count))?;
-        let is_it = |(_, count): &(&u64, &u64)| {
-            let reaches = left <= **count;
-            left = left.saturating_sub(**count);
-            reaches
-        };
-        self.times_us.iter().find(is_it).map(|(us, _)| *us)
+        /// Times of good and not-found answers.
+        times: CoarseTimes,
     }
 }
 
@@ -72,7 +52,7 @@ impl Hosts {
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => counts.errors += 1,
         }
         if matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound) {
-            *counts.times_us.entry(rounded(ns / 1_000)).or_default() += 1;
+            counts.times.record(ns / 1_000);
         }
     }
 
@@ -105,12 +85,6 @@ impl Hosts {
         }
         self.0.get_mut((host() as usize).min(MOST_HOSTS))
     }
-}
-
-/// Round a number down to its leading digits.
-const fn rounded(us: u64) -> u64 {
-    let shift = (u64::BITS - us.leading_zeros()).saturating_sub(DIGITS);
-    (us >> shift) << shift
 }
 
 #[cfg(test)]
@@ -153,21 +127,8 @@ mod tests {
             let requests = &stats.counters.requests;
             prop_assert_eq!((sum.attempts, sum.throttled), (requests.attempts, requests.throttled));
             prop_assert_eq!(sum.attempts, sum.ok + sum.not_found + sum.throttled + sum.errors);
-            prop_assert_eq!(sum.times_us.values().sum::<u64>(), sum.ok + sum.not_found);
+            prop_assert_eq!(sum.times.count(), sum.ok + sum.not_found);
             prop_assert!(all.as_slice().len() <= MOST_HOSTS + 1);
-        }
-
-        #[test]
-        fn a_percentile_is_that_of_the_times_less_its_last_digits(mut us in prop::collection::vec(0..1_u64 << 40, 20..200)) {
-            let mut host = HostCounts::default();
-            for us in &us {
-                *host.times_us.entry(rounded(*us)).or_default() += 1;
-            }
-            us.sort_unstable();
-            let exact = us[usize::try_from(rank(0.5, us.len() as u64)).unwrap() - 1];
-            let shown = host.percentile_us(0.5).unwrap();
-            prop_assert!(shown <= exact && exact - shown <= exact / 64, "{shown} of {exact}");
-            prop_assert_eq!(host.percentile_us(0.99), None, "too few");
         }
     }
 }

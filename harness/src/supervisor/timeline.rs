@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::times::{Recent, ShardTimes};
 use super::view::{Interval, OpenInterval, ShardSecond};
-use crate::stats::{AnswerBins, Bounds, Counters, ShardStats};
+use crate::stats::{AnswerBins, Bins, Bounds, Counters, ShardStats};
 use crate::wire::{IntervalFrame, OpenSecond, Scheduled, SecondFigures, WireError};
 
 /// Intervals that some shard has yet to report.
@@ -112,6 +112,7 @@ impl Timeline {
             warmup: Counters::default(),
             scheduled: Scheduled::default(),
             answers: AnswerBins::default(),
+            bins: Bins::default(),
             shards: Vec::with_capacity(frames.len()),
             seconds: Vec::new(),
         };
@@ -137,6 +138,7 @@ impl Timeline {
         interval.scheduled.merge(&frame.scheduled);
         interval.figures.add(&frame.figures);
         interval.answers.merge(&frame.answers);
+        interval.bins.merge(&frame.bins);
         interval.seconds.push(ShardSecond {
             shard,
             attempts: frame.counters.requests.attempts,

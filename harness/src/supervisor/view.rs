@@ -15,7 +15,7 @@ use crate::machine::HostRecord;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::shard::INTERVAL;
-use crate::stats::{AnswerBins, Bounds, Counters, Failures, Hosts, ShardStats};
+use crate::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Hosts, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{
     BindingTimes, BudgetUse, CpuHealth, Progress, Scheduled, Scope, SecondFigures, ThrottlingCounts, TimetableUse,
@@ -142,6 +142,8 @@ pub struct Interval {
     pub scheduled: Scheduled,
     /// Answers in each bin of it.
     pub answers: AnswerBins,
+    /// Counts and times of its bins; empty but in the first seconds of a short run.
+    pub bins: Bins,
     /// The times of each shard, by its number.
     pub shards: Vec<(u32, ShardTimes)>,
     /// Figures of each shard in it.

@@ -13,7 +13,7 @@ use crate::clock::Nanos;
 use crate::machine::CpuTicks;
 use crate::pacer::WorstWindow;
 use crate::sample::Outcome;
-use crate::stats::{AnswerBins, Counters, Failures, Hosts, LowerBound, counters};
+use crate::stats::{AnswerBins, Bins, Counters, Failures, Hosts, LowerBound, counters};
 use crate::units::IdRange;
 
 /// Message from a shard to its supervisor.
@@ -312,6 +312,8 @@ pub struct IntervalFrame {
     pub scheduled: Scheduled,
     /// Answers in each bin of it.
     pub answers: AnswerBins,
+    /// Counts and times of its bins; empty but in the first seconds of a short run.
+    pub bins: Bins,
     /// The distributions of what was intended in it.
     pub timings: Vec<EncodedTiming>,
 }

@@ -16,6 +16,7 @@
 //! | `environment`, `host` | machine; system-wide counters |
 //! | `command` | recorded command line |
 
+mod bin;
 mod budget;
 mod by_host;
 mod causes;
@@ -41,6 +42,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::bin::BinRow;
 pub use self::budget::{BudgetReport, BusiestReport, HostBudgetReport, WindowReport};
 pub(crate) use self::budget::{achieved_per_s as budget_achieved_per_s, offered, utilisation};
 pub use self::by_host::HostRow;

@@ -96,7 +96,7 @@ pub fn style_sheet() -> String {
 /// Every chart that the report has something for, as a picture, in reading order.
 #[must_use]
 pub fn all(report: &Report) -> Vec<Plot> {
-    let is_long = Seconds::of(report, PICTURE).width > 1;
+    let is_long = [Seconds::of(report, PICTURE), Seconds::finest(report, PICTURE)].iter().any(|steps| steps.width > 1);
     let over_time = |chart: fn(&Report, u64) -> Option<Chart>| {
         let page = if is_long { chart(report, PAGE) } else { None };
         Some(Plot::over_time(&chart(report, PICTURE)?, page.as_ref()))

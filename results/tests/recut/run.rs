@@ -10,7 +10,7 @@ use crawlmark_harness::machine::HostRecord;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{AnswerBins, Bounds, Counters, Failures, Hosts, Series, ShardStats, Unfinished};
+use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Hosts, Series, ShardStats, Unfinished};
 use crawlmark_harness::supervisor::{
     Interval, Moved, ReceivedStats, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, SupervisorCpu,
 };
@@ -112,6 +112,7 @@ pub(crate) fn interval(index: u64, shards: &[(u32, ShardStats)]) -> Interval {
         },
         scheduled: Scheduled { requests: merged.counters.requests.attempts, ..Scheduled::default() },
         answers: AnswerBins::default(),
+        bins: Bins::default(),
         warmup: Counters::default(),
         seconds: shards.iter().map(of).collect(),
         merged,

@@ -56,8 +56,8 @@ impl HostRow {
     }
 
     fn new(host: Option<u32>, counts: &HostCounts) -> Self {
-        let HostCounts { attempts, ok, not_found, throttled, errors, times_us: _ } = *counts;
-        let [p50_us, p99_us] = [0.5, 0.99].map(|q| counts.percentile_us(q));
+        let HostCounts { attempts, ok, not_found, throttled, errors, ref times } = *counts;
+        let [p50_us, p99_us] = [0.5, 0.99].map(|q| times.percentile_us(q));
         Self { host, name: None, attempts, ok, not_found, throttled, errors, p50_us, p99_us }
     }
 }

@@ -58,7 +58,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crawlmark_harness::stats::{AnswerBins, Bounds, Counters, ShardStats};
+    use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, ShardStats};
     use crawlmark_harness::supervisor::{Interval, ShardSecond};
     use crawlmark_harness::wire::{Scheduled, SecondFigures};
 
@@ -69,6 +69,7 @@ mod tests {
             merged: ShardStats::new(Bounds::for_timeout(Duration::from_secs(1))),
             scheduled: Scheduled::default(),
             answers: AnswerBins::default(),
+            bins: Bins::default(),
             shards: Vec::new(),
             seconds,
         })

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::bin::{self, BinRow};
 use super::budget::offered;
 use super::schedule::gone;
 use super::totals::reads_as;
@@ -71,6 +72,9 @@ pub struct IntervalRow {
     /// Distribution of the times of good answers: the response time in an open loop, the service time in a closed one.
     /// Null when there was none.
     pub spread: Option<Spread>,
+    /// Its tenths; none but in the first seconds of a short run. In JSON a column for each figure, but for those that are always 0.
+    #[serde(default, with = "bin", skip_serializing_if = "Option::is_none")]
+    pub bins: Option<Vec<BinRow>>,
     /// Course of each shard in it, on its way to [`ShardReport::course`](super::ShardReport::course): the report has it there.
     #[serde(skip)]
     pub shards: Vec<ShardSecond>,
@@ -121,6 +125,7 @@ impl IntervalRow {
             spread: [Series::ResponseOk, Series::ServiceOk]
                 .iter()
                 .find_map(|series| Spread::of(interval.merged.timing(*series)?)),
+            bins: BinRow::all(&interval.bins),
             shards: interval.seconds.clone(),
         }
     }

@@ -20,18 +20,19 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
         [seconds.rates(|row| Some(row.throttled as f64)), seconds.rates(|row| Some(row.failed as f64))];
     let worst = [peak(&throttled), peak(&failed)].into_iter().flatten().max_by(|a, b| a.1.total_cmp(&b.1));
     let worst = worst.map(|(step, _)| seconds.spoken(step.from));
+    let bins = Seconds::finest(report, most_steps);
     let lines = [
-        line(Role::Retried, "retries", seconds.rates(|row| Some(row.retries as f64))),
-        line(Role::Throttled, "throttled", throttled),
-        line(Role::Failed, "items failed", failed).dashed(Dash::Solid),
-        line(Role::Challenged, "challenged", seconds.rates(|row| Some(row.soft_blocked as f64))),
-        line(Role::CutOff, "cut off", seconds.rates(|row| Some(row.aborted as f64))),
+        line(Role::Retried, "retries", bins.rates(|row| Some(row.retries as f64))),
+        line(Role::Throttled, "throttled", bins.rates(|row| Some(row.throttled as f64))),
+        line(Role::Failed, "items failed", bins.rates(|row| Some(row.failed as f64))).dashed(Dash::Solid),
+        line(Role::Challenged, "challenged", bins.rates(|row| Some(row.soft_blocked as f64))),
+        line(Role::CutOff, "cut off", bins.rates(|row| Some(row.aborted as f64))),
     ];
-    let lines: Vec<Mark> = lines.into_iter().chain(kinds(report, &seconds)).filter(Mark::is_above_zero).collect();
+    let lines: Vec<Mark> = lines.into_iter().chain(kinds(report, &bins)).filter(Mark::is_above_zero).collect();
     let axis = Axis::new("per second", Range::FromZero, Format::Number);
     let caption = caption(report, worst);
     (!lines.is_empty()).then(|| {
-        let panels = vec![seconds.panel(axis, 180.0, lines, "mean")];
+        let panels = vec![bins.panel(axis, 180.0, lines, "mean")];
         Chart { name: "errors", title: "Errors and retries", caption, panels }
     })
 }

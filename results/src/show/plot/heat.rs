@@ -56,7 +56,7 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
 impl HeatColumn {
     fn of(gathered: &Gathered<'_>) -> Self {
         let mut counts: Vec<u64> = Vec::new();
-        for spread in gathered.rows.iter().filter_map(|row| row.spread.as_ref()) {
+        for spread in gathered.rows().filter_map(|row| row.spread.as_ref()) {
             // No answer takes a million seconds; a file that says so is not followed.
             let first = (spread.first.min(12 * CELLS_PER_DECADE)) as usize;
             counts.resize(counts.len().max(first + spread.counts.len()), 0);

@@ -37,9 +37,18 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
     let [tails, medians] = [column, median].map(|column| seconds.greatest(column));
     let undrawn = undrawn(report, [(column, tail.name()), (median, "p50")], &seconds);
     let caption = caption(report, (what, tail), [&tails, &medians], &seconds) + &undrawn;
+    let bins = Seconds::finest(report, most_steps);
+    let slowest = bins.greatest(|row| row.max_us);
+    let known = |steps: &[Step]| steps.iter().filter(|step| step.value.is_some()).count();
+    // A percentile is of tenths of a second where most of them have enough requests.
+    let finest = |column, seconds| {
+        let steps = bins.greatest(column);
+        if 2 * known(&steps) >= known(&slowest) { steps } else { seconds }
+    };
+    let [tails, medians] = [finest(column, tails), finest(median, medians)];
     let line = |role, legend: String, steps| Mark::new(role, legend, Shape::Steps(steps));
     let mut marks = vec![
-        line(Role::Max, format!("{what}, maximum"), seconds.greatest(|row| row.max_us)),
+        line(Role::Max, format!("{what}, maximum"), slowest),
         line(role, format!("{what}, {p}"), tails),
         line(Role::P50, format!("{what}, p50"), medians).dashed(Dash::Solid),
     ];
@@ -51,7 +60,7 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
     marks.extend(limits(report, "us", what));
     let has_percentile = marks.iter().any(|mark| [Role::P50, Role::P90, Role::P99].contains(&mark.role));
     let axis = Axis::new("time (log scale)", Range::Log, Format::Micros);
-    let panels = vec![seconds.panel(axis, 220.0, marks, "slowest")];
+    let panels = vec![bins.panel(axis, 220.0, marks, "slowest")];
     has_percentile.then_some(Chart { name: "latency", title: "Latency over time", caption, panels })
 }
 

@@ -1,9 +1,12 @@
-//! The run's seconds as the plots need them: no more of them than there is room for.
+//! The run's seconds, or tenths of a second, as the plots need them: no more of them than there is room for.
+
+use std::borrow::Cow;
 
 use super::events::events;
-use crate::run::report::{IntervalRow, Report};
+use crate::run::report::{BinRow, IntervalRow, Report};
 use crate::show::chart::scale::trimmed;
 use crate::show::chart::{Axis, Format, Mark, Panel, Range, Role, Shape, Step};
+use crawlmark_harness::stats::Bins;
 
 /// The most steps that a line of a picture has: four pixels each or more, and an hour in steps of 30 s.
 pub(super) const PICTURE: u64 = 120;
@@ -15,12 +18,24 @@ pub(super) const PAGE: u64 = 3_600;
 /// flight at the end.
 pub(super) const LEAST_S: f64 = 0.2;
 
-/// The seconds of a run, gathered into steps.
+/// Part of a tick that is rounding: 28 tenths of a second are no part of a 29th.
+const ROUNDING: f64 = 1e-6;
+
+/// The least requests in a tenth of a second, on average over a run, for lines of tenths: fewer are noise.
+const LEAST_PER_BIN: f64 = 10.0;
+
+/// The rows of a run with their places, in order.
+type Rows<'a> = [(u64, Cow<'a, IntervalRow>)];
+
+/// The seconds of a run or their tenths, gathered into steps.
 pub(super) struct Seconds<'a> {
-    rows: &'a [IntervalRow],
+    /// By the number of ticks before each.
+    rows: Vec<(u64, Cow<'a, IntervalRow>)>,
+    /// Ticks in a second: 1, or as many as there are bins.
+    per_s: u64,
     /// When the run ended, since its start; above 0.
     pub(super) end_s: f64,
-    /// Seconds in a step.
+    /// Ticks in a step.
     pub(super) width: u64,
     /// Time left out of the run's figures at its start, s; in plots over time it is shaded.
     warmup_s: f64,
@@ -30,11 +45,20 @@ pub(super) struct Seconds<'a> {
     events: Vec<Mark>,
 }
 
-/// The seconds of a step.
+/// The rows of a step.
 pub(super) struct Gathered<'a> {
     pub(super) from_s: f64,
     pub(super) to_s: f64,
-    pub(super) rows: &'a [IntervalRow],
+    /// Ticks in it.
+    ticks: u64,
+    rows: &'a Rows<'a>,
+}
+
+impl Gathered<'_> {
+    /// Its rows, in order.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &IntervalRow> {
+        self.rows.iter().map(|(_, row)| &**row)
+    }
 }
 
 impl<'a> Seconds<'a> {
@@ -52,7 +76,23 @@ impl<'a> Seconds<'a> {
             _ => (3_600.0, "hours"),
         };
         let events = events(report, end_s, |s| s / unit.0);
-        Self { rows, end_s, warmup_s, unit, events, width: whole_seconds(end_s).div_ceil(most).max(1) }
+        let rows = rows.iter().map(|row| (row.start_s, Cow::Borrowed(row))).collect();
+        Self { rows, per_s: 1, end_s, warmup_s, unit, events, width: whole(end_s).div_ceil(most).max(1) }
+    }
+
+    /// Gather the tenths of a second of a short run into at most `most` steps; its seconds if it has few requests.
+    pub(super) fn finest(report: &'a Report, most: u64) -> Self {
+        let seconds = Self::of(report, most);
+        let per_s = Bins::COUNT as u64;
+        let attempts = report.intervals.iter().map(|row| row.attempts).sum::<u64>() as f64;
+        let is_binned = report.intervals.iter().all(|row| row.bins.is_some() || row.attempts == 0);
+        if !is_binned || attempts < LEAST_PER_BIN * seconds.end_s * per_s as f64 {
+            return seconds;
+        }
+        let binned = report.intervals.iter().filter_map(|row| Some((row.start_s, row.bins.as_ref()?)));
+        let rows = binned.flat_map(|(start_s, bins)| (start_s * per_s..).zip(bins.iter().map(|bin| Cow::Owned(tenth(bin)))));
+        let ticks = whole(seconds.end_s * per_s as f64);
+        Self { rows: rows.collect(), per_s, width: ticks.div_ceil(most).max(1), ..seconds }
     }
 
     /// In the steps and the unit of another run, which is the longest.
@@ -61,28 +101,31 @@ impl<'a> Seconds<'a> {
     }
 
     /// One value for each step, of the rows in it and the time that it took.
-    fn steps(&self, value: impl Fn(&'a [IntervalRow], f64) -> Option<f64>) -> Vec<Step> {
-        let step = |Gathered { from_s, to_s, rows }| {
-            // Seconds that nobody reported are no part of a rate.
-            let unknown_s = (f64::ceil(to_s - from_s) - rows.len() as f64).max(0.0);
-            let known_s = to_s - from_s - unknown_s;
-            let enough = !rows.is_empty() && known_s >= LEAST_S.min(self.end_s);
-            let value = if enough { value(rows, known_s) } else { None };
+    fn steps(&self, value: impl Fn(&Gathered<'_>, f64) -> Option<f64>) -> Vec<Step> {
+        let tick_s = 1.0 / self.per_s as f64;
+        let step = |gathered: Gathered<'_>| {
+            let Gathered { from_s, to_s, ticks, rows } = gathered;
+            // What nobody reported is no part of a rate.
+            let known_s = to_s - from_s - ticks.saturating_sub(rows.len() as u64) as f64 * tick_s;
+            let enough = !rows.is_empty() && known_s >= LEAST_S.min(tick_s / 2.0).min(self.end_s);
+            let value = if enough { value(&gathered, known_s) } else { None };
             Step { from: self.at(from_s), to: self.at(to_s), value: value.filter(|v| v.is_finite()) }
         };
         self.gathered().into_iter().map(step).collect()
     }
 
     /// The rows of each step.
-    pub(super) fn gathered(&self) -> Vec<Gathered<'a>> {
-        let (mut rest, mut out) = (self.rows, Vec::new());
-        let mut from = 0;
-        while (from as f64) < self.end_s {
-            let to = from + self.width;
-            let count = rest.iter().take_while(|row| row.start_s < to).count();
+    pub(super) fn gathered(&self) -> Vec<Gathered<'_>> {
+        let (mut rest, mut out) = (&self.rows[..], Vec::new());
+        let per_s = self.per_s as f64;
+        let (mut from, end) = (0, whole(self.end_s * per_s));
+        while from < end {
+            let to = (from + self.width).min(end);
+            let count = rest.iter().take_while(|(at, _)| *at < to).count();
             let (rows, later) = rest.split_at(count);
             rest = later;
-            out.push(Gathered { from_s: from as f64, to_s: (to as f64).min(self.end_s), rows });
+            let [from_s, to_s] = [from, to].map(|tick| (tick as f64 / per_s).min(self.end_s));
+            out.push(Gathered { from_s, to_s, ticks: to - from, rows });
             from = to;
         }
         out
@@ -90,23 +133,23 @@ impl<'a> Seconds<'a> {
 
     /// Return the counts per second, by step.
     pub(super) fn rates(&self, count: impl Fn(&IntervalRow) -> Option<f64>) -> Vec<Step> {
-        self.steps(|rows, time_s| {
-            let counts: Vec<f64> = rows.iter().filter_map(&count).collect();
+        self.steps(|step, time_s| {
+            let counts: Vec<f64> = step.rows().filter_map(&count).collect();
             // A step may hold seconds that have no such count: after the last offer, for one.
-            let time_s = time_s * counts.len() as f64 / rows.len() as f64;
+            let time_s = time_s * counts.len() as f64 / step.rows.len() as f64;
             (!counts.is_empty()).then(|| counts.iter().sum::<f64>() / time_s)
         })
     }
 
     /// The greatest of each step.
     pub(super) fn greatest(&self, value: impl Fn(&IntervalRow) -> Option<f64>) -> Vec<Step> {
-        self.steps(|rows, _| rows.iter().filter_map(&value).reduce(f64::max))
+        self.steps(|step, _| step.rows().filter_map(&value).reduce(f64::max))
     }
 
     /// The mean over the seconds of each step.
     pub(super) fn means(&self, value: impl Fn(&IntervalRow) -> Option<f64>) -> Vec<Step> {
-        self.steps(|rows, _| {
-            let values: Vec<f64> = rows.iter().filter_map(&value).collect();
+        self.steps(|step, _| {
+            let values: Vec<f64> = step.rows().filter_map(&value).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         })
     }
@@ -119,9 +162,11 @@ impl<'a> Seconds<'a> {
     /// Return the time axis; `each` says what a step holds of several seconds.
     pub(super) fn axis(&self, each: &str) -> Axis {
         let unit = self.unit.1;
-        let label = match self.width {
-            1 => format!("{unit} since start"),
-            width => format!("{unit} since start (each step: {each} of {width} s)"),
+        let label = if self.width == self.per_s {
+            format!("{unit} since start")
+        } else {
+            let step_s = trimmed(self.width as f64 / self.per_s as f64);
+            format!("{unit} since start (each step: {each} of {step_s} s)")
         };
         Axis::new(label, Range::Between(0.0, self.at(self.end_s)), Format::Number)
     }
@@ -164,8 +209,26 @@ impl<'a> Seconds<'a> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time since the start, which is finite")]
-fn whole_seconds(s: f64) -> u64 {
-    s.ceil() as u64
+fn whole(ticks: f64) -> u64 {
+    (ticks - ROUNDING).ceil() as u64
+}
+
+/// The row of a bin: its counts and times, without what only seconds have.
+fn tenth(BinRow { counts, p50_us, p90_us, p99_us, max_us }: &BinRow) -> IntervalRow {
+    let [p50_us, p90_us, p99_us] = [p50_us, p90_us, p99_us].map(|us| us.map(|us| us as f64));
+    let [response_p50_us, response_p90_us, response_p99_us] = [p50_us, p90_us, p99_us];
+    let (counts, max_us) = (counts.clone(), *max_us);
+    IntervalRow {
+        counts,
+        p50_us,
+        p90_us,
+        p99_us,
+        response_p50_us,
+        response_p90_us,
+        response_p99_us,
+        max_us,
+        ..IntervalRow::default()
+    }
 }
 
 /// The step with the greatest value above 0, the first one of equals.

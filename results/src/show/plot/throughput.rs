@@ -19,14 +19,14 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
         Some(_) => (seconds.rates(|row| row.scheduled.map(|n| n as f64).or_else(|| offered(row))), "scheduled"),
         None => (seconds.rates(offered), "requested"),
     };
-    let throttled = seconds.rates(|row| Some(row.throttled as f64));
-    let worst = peak(&throttled);
+    let worst = peak(&seconds.rates(|row| Some(row.throttled as f64)));
+    let bins = Seconds::finest(report, most_steps);
     let failed = |row: &IntervalRow| row.attempts.saturating_sub(row.ok + row.not_found + row.throttled) as f64;
     let completed = Mark::stack([
-        (Role::Good, "good", seconds.rates(|row| Some(row.ok as f64))),
-        (Role::NotFound, "not found", seconds.rates(|row| Some(row.not_found as f64))),
-        (Role::Throttled, "throttled", throttled),
-        (Role::Failed, "failed", seconds.rates(|row| Some(failed(row)))),
+        (Role::Good, "good", bins.rates(|row| Some(row.ok as f64))),
+        (Role::NotFound, "not found", bins.rates(|row| Some(row.not_found as f64))),
+        (Role::Throttled, "throttled", bins.rates(|row| Some(row.throttled as f64))),
+        (Role::Failed, "failed", bins.rates(|row| Some(failed(row)))),
     ]);
     // Good ones are named also where there are none.
     let completed = completed.into_iter().filter(|mark| mark.role == Role::Good || mark.is_above_zero());
@@ -40,7 +40,7 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
         name: "throughput",
         title: "Throughput",
         caption: caption(report, worst.map(|(step, rate)| (seconds.spoken(step.from), rate))),
-        panels: vec![seconds.panel(axis, 220.0, marks, "mean")],
+        panels: vec![bins.panel(axis, 220.0, marks, "mean")],
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crawlmark_harness::fixtures::plan;
-use crawlmark_harness::stats::AnswerBins;
+use crawlmark_harness::stats::{AnswerBins, Bins};
 use crawlmark_harness::wire::{Scheduled, SecondFigures};
 
 /// A second with `count` attempts, all good but the `errors`, each served in `ms`.
@@ -18,6 +18,7 @@ fn second(index: u64, [count, errors, ms]: [u64; 3]) -> Interval {
         merged: ShardStats::from_parts(bounds, counters, [(Series::ServiceOk, timing)].into()),
         scheduled: Scheduled::default(),
         answers: AnswerBins::default(),
+        bins: Bins::default(),
         shards: Vec::new(),
         seconds: Vec::new(),
     }

@@ -12,7 +12,7 @@ use crawlmark_harness::machine::NetworkCounts;
 use crawlmark_harness::machine::{CpuTicks, Watch};
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_harness::stats::{AnswerBins, Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats};
+use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats};
 use crawlmark_harness::supervisor::Interval;
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{BindingTimes, Scheduled, SecondFigures};
@@ -348,6 +348,7 @@ fn seconds(requests: &[Request]) -> Vec<IntervalRow> {
             merged,
             scheduled: Scheduled { requests: due_good + due_failed, good: due_good, failed: due_failed },
             answers: AnswerBins::default(),
+            bins: Bins::default(),
             shards: Vec::new(),
             seconds: Vec::new(),
         })

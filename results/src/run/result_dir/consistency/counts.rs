@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{at_most, counts_until_the_end, equal, is_whole};
-use crate::run::report::{Ledger, Report, ShardReport, Totals, Verdict};
+use crate::run::report::{IntervalRow, Ledger, Report, ShardReport, Totals, Verdict};
 use crawlmark_harness::stats::{ItemCounts, RequestCounts, SecondCounts};
 use crawlmark_harness::units::IdRange;
 
@@ -132,8 +132,9 @@ fn seconds(report: &Report) -> Result<(), String> {
         return Ok(());
     }
     let mut sum = SecondCounts::default();
-    for row in rows {
+    for (i, row) in rows.iter().enumerate() {
         sum.merge(&row.counts);
+        bins(i, row)?;
     }
     for ((counter, sum), (_, whole)) in sum.iter().zip(SecondCounts::of(ledger, totals).iter()) {
         let name = counter.name;
@@ -166,6 +167,21 @@ fn seconds(report: &Report) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The bins of a second add up to it, and its slowest time is that of one of them.
+fn bins(i: usize, row: &IntervalRow) -> Result<(), String> {
+    let Some(bins) = &row.bins else { return Ok(()) };
+    let sum = bins.iter().fold(SecondCounts::default(), |sum, bin| sum.plus(&bin.counts));
+    for ((counter, sum), (_, whole)) in sum.iter().zip(row.counts.iter()) {
+        let field = format_args!("intervals[{i}].bins.{}", counter.name);
+        equal(field, sum, "(the sum) that of its second", whole)?;
+    }
+    let errors = |counts: &SecondCounts| counts.errors_by_kind.values().sum::<u64>();
+    equal(format_args!("intervals[{i}].bins.errors_by_kind"), errors(&sum), "(the sum) that of its second", errors(row))?;
+    let greatest = bins.iter().filter_map(|bin| bin.max_us).fold(0.0, f64::max);
+    let whole = row.max_us.unwrap_or_default();
+    super::close(format_args!("intervals[{i}].bins.max_us"), greatest, "(the greatest) that of its second", whole)
 }
 
 /// The columns of each shard add up to the shard, and all shards' steps to the seconds of the run.
