@@ -226,6 +226,14 @@ impl<D: Dial> Workload for Crawl<D> {
         self.spec.targets.host_of(id)
     }
 
+    fn templates(&self) -> u32 {
+        u32::try_from(self.spec.targets.templates().len()).unwrap_or(u32::MAX)
+    }
+
+    fn template(&self, id: u64) -> u32 {
+        self.spec.targets.template_of(id)
+    }
+
     fn excerpt(&self, id: u64) -> Option<String> {
         let RequestTarget { before, after, .. } = self.spec.targets.of(id);
         excerpt::excerpt(

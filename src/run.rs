@@ -151,8 +151,9 @@ fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Verbosity, clock:
         intervals: rows,
         environment: Environment::read(resolved.placement),
     });
-    let hosts = resolved.spec.targets.hosts().iter();
-    report.name_hosts(&hosts.map(|host| format!("{}:{}", host.name(), host.port())).collect::<Vec<_>>());
+    let targets = &resolved.spec.targets;
+    let hosts: Vec<String> = targets.hosts().iter().map(|host| format!("{}:{}", host.name(), host.port())).collect();
+    report.name_groups(&hosts, &targets.templates());
     if let Some(target) = target {
         measure::compare_with_ledger(&mut report, target);
     }

@@ -393,6 +393,7 @@ where
         outbox.queue(&interval_frame(interval)?)?;
     }
     queue_sends(engine, outbox, now.plus(SLOT))?;
+    let [hosts, templates] = engine.groups();
     let last = engine.totals(|stats, peak_in_flight, last_done| {
         Ok::<_, WireError>(FinalFrame {
             counters: stats.counters.clone(),
@@ -407,7 +408,8 @@ where
             timetable: engine.gate().timetable_use(),
             warmup: engine.warmup(),
             failures: engine.failures(),
-            hosts: engine.hosts(),
+            hosts,
+            templates,
             binding: meters.binding,
             courtesy: engine.gate().courtesy(now),
             usage,

@@ -22,6 +22,17 @@ pub trait Workload: 'static {
         0
     }
 
+    /// Number of URL templates.
+    fn templates(&self) -> u32 {
+        1
+    }
+
+    /// Return the number of the URL template of `id`, below [`templates`](Self::templates). The same for the same ID.
+    fn template(&self, id: u64) -> u32 {
+        let _ = id;
+        0
+    }
+
     /// Performs one attempt for `id` and says what happened. Failures are outcomes. A connection that was opened for it is
     /// noted in `flight` at once; once something was sent, how far the attempt is has to be noted there whenever it waits.
     ///

@@ -15,7 +15,7 @@ use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Hosts, Series, ShardStats};
+use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Groups, Series, ShardStats};
 use crawlmark_harness::supervisor::{
     BusiestWindow, Interval, Moved, ReceivedStats, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped,
     SupervisorCpu,
@@ -130,7 +130,8 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         last_ended: whole.then_some(Nanos(2_000 * MS)),
         timetable: None,
         warmup: Counters::default(),
-        hosts: Hosts::default(),
+        hosts: Groups::default(),
+        templates: Groups::default(),
         failures: if whole { failures(&plan) } else { Failures::default() },
         budgets: whole
             .then_some(BudgetUse { worst: WorstWindow { width_ns: 14 * MS, admitted: 11, allowed: 12 }, kept: true })

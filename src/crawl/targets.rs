@@ -6,12 +6,17 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use crawlmark_harness::stats::MOST_GROUPS;
 use http::header::{HeaderValue, InvalidHeaderValue};
 
-use super::template::{Flaw, Template, TemplateError};
+use super::redact;
+use super::template::{Flaw, PLACE, Template, TemplateError};
 
 /// A place for the ID that there is not.
 const NO_PLACE: u32 = u32::MAX;
+
+/// Least length of an ID with hexadecimal letters or hyphens: shorter ones may be words.
+const LONG_ID: usize = 8;
 
 /// The lines of a crawl: item `i` asks line `i` modulo their number. One URL is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +25,10 @@ pub struct Targets {
     /// The paths, one behind the other.
     paths: String,
     lines: Vec<UrlLine>,
+    /// Number of the template of each line.
+    line_templates: Vec<u8>,
+    /// The first templates by number: host and pattern.
+    templates: Vec<(u32, String)>,
     first: String,
     asks_ids: IdUse,
 }
@@ -125,10 +134,13 @@ impl Targets {
         templates: impl IntoIterator<Item = Result<Template, E>>,
     ) -> Result<Self, E> {
         let mut numbers: HashMap<(Scheme, String, u16), u32> = HashMap::new();
+        let mut patterns: HashMap<(u32, String), u8> = HashMap::new();
         let mut targets = Self {
             hosts: Vec::new(),
             paths: String::new(),
             lines: Vec::new(),
+            line_templates: Vec::new(),
+            templates: Vec::new(),
             first: String::new(),
             asks_ids: IdUse::No,
         };
@@ -151,6 +163,16 @@ impl Targets {
                 targets.first = template.to_string();
             }
             let (before, after) = template.path();
+            let key = (host, pattern(&[before, after.map_or("", |_| PLACE), after.unwrap_or_default()].concat()));
+            let number = patterns.get(&key).copied().unwrap_or_else(|| {
+                let next = u8::try_from(patterns.len()).unwrap_or(u8::MAX);
+                if patterns.len() < MOST_GROUPS {
+                    targets.templates.push(key.clone());
+                    patterns.insert(key, next);
+                }
+                next
+            });
+            targets.line_templates.push(number);
             let place = after.map_or(NO_PLACE, |_| u32::try_from(before.len()).unwrap_or(NO_PLACE));
             targets.paths.push_str(before);
             if let Some(after) = after {
@@ -161,6 +183,7 @@ impl Targets {
         }
         targets.paths.shrink_to_fit();
         targets.lines.shrink_to_fit();
+        targets.line_templates.shrink_to_fit();
         Ok(targets)
     }
 
@@ -195,6 +218,24 @@ impl Targets {
         self.lines.get(self.line(id)).map_or(0, |line| line.host)
     }
 
+    /// The templates of the URLs without secrets, in the order of their numbers, and those beyond the first
+    /// [`MOST_GROUPS`] as one. With their hosts if there are several.
+    #[must_use]
+    pub fn templates(&self) -> Vec<String> {
+        let has_one = self.hosts.len() < 2;
+        let name = |(host, pattern): &(u32, String)| match self.hosts.get(*host as usize).filter(|_| !has_one) {
+            Some(host) => redact::url(&format!("{}:{}{pattern}", host.name, host.port)),
+            None => redact::url(pattern),
+        };
+        let others = self.line_templates.iter().any(|number| usize::from(*number) >= self.templates.len());
+        self.templates.iter().map(name).chain(others.then(|| "all others".to_owned())).collect()
+    }
+
+    /// The number of the template of item `id`.
+    pub(super) fn template_of(&self, id: u64) -> u32 {
+        self.line_templates.get(self.line(id)).copied().map_or(0, u32::from)
+    }
+
     /// Return the host and path for item `id`. There is a line, or nothing is crawled.
     pub(super) fn of(&self, id: u64) -> RequestTarget<'_> {
         let at = self.line(id);
@@ -217,6 +258,21 @@ impl Targets {
             lines => usize::try_from(id % lines as u64).unwrap_or(0),
         }
     }
+}
+
+/// Template of a path and query: `{id}` in the place of each part of the path that is a number, a UUID or in hexadecimal digits, and the
+/// names of the query without values.
+fn pattern(path: &str) -> String {
+    let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+    let is_id = |part: &str| {
+        let has_digit = part.contains(|c: char| c.is_ascii_digit());
+        let is_hex = part.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        has_digit && is_hex && (part.len() >= LONG_ID || part.chars().all(|c| c.is_ascii_digit()))
+    };
+    let parts: Vec<&str> = path.split('/').map(|part| if is_id(part) { PLACE } else { part }).collect();
+    let names = query.map(|query| query.split('&').map(|pair| pair.split('=').next().unwrap_or_default()));
+    let names = names.map_or_else(String::new, |names| format!("?{}", names.collect::<Vec<_>>().join("&")));
+    parts.join("/") + &names
 }
 
 impl std::fmt::Display for Targets {
@@ -258,6 +314,27 @@ mod tests {
     }
 
     #[test]
+    fn urls_are_told_apart_by_what_is_no_id() {
+        let one_host = targets(&[
+            "http://a/x/17?page=2&token=s3cret",
+            "http://a/x/{id}?page&token=1",
+            "http://a/v2/users/3f2504e0-4f89-11d3-9a0c-0305e82c3301/feed",
+            "http://a/v2/users/deadbeef/feed",
+            "http://a/v2/users/00c0ffee/feed",
+            "http://a",
+        ]);
+        let numbers: Vec<u32> = (0..6).map(|id| one_host.template_of(id)).collect();
+        assert_eq!(numbers, [0, 0, 1, 2, 1, 3]);
+        let named = ["/x/{id}?page&token", "/v2/users/{id}/feed", "/v2/users/deadbeef/feed", "/"];
+        assert_eq!(one_host.templates(), named);
+        assert_eq!(targets(&["http://a/x/1", "http://b:81/x/2"]).templates(), ["a:80/x/{id}", "b:81/x/{id}"]);
+        // Beyond the first ones they are one.
+        let lines: Vec<String> = (0..100).map(|n| format!("http://a/p{n}/1")).collect();
+        let many = targets(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!((many.templates().len(), many.template_of(63), many.template_of(99)), (65, 63, 64));
+    }
+
+    #[test]
     fn one_line_is_what_was_typed() {
         let one = Targets::one(&"http://h/items".parse().unwrap()).unwrap();
         assert_eq!((one.to_string(), one.of(7).after), ("http://h/items/{id}".to_owned(), Some("")));
@@ -269,7 +346,8 @@ mod tests {
         let lines = 100_000;
         let many =
             Targets::collect((0..lines).map(|i| Template::as_written(&format!("http://h{}/p{i}", i % 3)))).unwrap();
-        let bytes = many.paths.capacity() + many.lines.capacity() * size_of::<UrlLine>();
+        let bytes =
+            many.paths.capacity() + many.lines.capacity() * size_of::<UrlLine>() + many.line_templates.capacity();
         assert!(bytes / lines < 32, "{bytes}");
         assert_eq!((many.hosts().len(), many.of(99_999).before), (3, "/p99999"));
     }

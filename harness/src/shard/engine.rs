@@ -19,7 +19,7 @@ use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crate::stats::{Bounds, Counters, Failures, Hosts, Series, ShardStats, Unfinished};
+use crate::stats::{Bounds, Counters, Failures, Groups, Series, ShardStats, Unfinished};
 use crate::wire::{OpenSecond, Progress};
 use crate::workload::{Flight, Opened, Workload};
 
@@ -67,7 +67,8 @@ struct Books {
     measured_from: Nanos,
     warmup: Counters,
     failures: Failures,
-    hosts: Hosts,
+    hosts: Groups,
+    templates: Groups,
     intervals: Intervals,
     peak_in_flight: u32,
     /// [`NEVER`] before the first.
@@ -89,7 +90,8 @@ impl<W: Workload> Engine<W> {
             measured_from: start.plus(plan.warmup),
             warmup: Counters::default(),
             failures: Failures::default(),
-            hosts: Hosts::new(plan.per_host.hosts),
+            hosts: Groups::new(plan.per_host.hosts),
+            templates: Groups::new(workload.templates()),
             intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval).with_bins(plan.duration),
             peak_in_flight: 0,
             first_sent: NEVER,
@@ -195,6 +197,7 @@ impl<W: Workload> Engine<W> {
         books.failures.record(&sample.attempt, details, || self.workload.excerpt(sample.permit.id));
         let ns = if self.waited == Series::ResponseOk { sample.response_ns() } else { sample.service_ns() };
         books.hosts.record(&sample.attempt, ns, || self.workload.host(sample.permit.id));
+        books.templates.record(&sample.attempt, ns, || self.workload.template(sample.permit.id));
         if sample.fate == Fate::Again && self.gate.is_closed() {
             books.leave_item(sample.permit.first_intended, sample.attempt.done);
         }
@@ -310,6 +313,7 @@ impl<W: Workload> Engine<W> {
             };
             books.stats.abort(attempt, in_flight);
             books.hosts.abort(|| self.workload.host(permit.id));
+            books.templates.abort(|| self.workload.template(permit.id));
             if intended < books.measured_from {
                 books.warmup.abort(attempt, in_flight);
             }
@@ -369,9 +373,10 @@ impl<W: Workload> Engine<W> {
         self.books.borrow().failures.clone()
     }
 
-    /// Counts and times by host.
-    pub(super) fn hosts(&self) -> Hosts {
-        self.books.borrow().hosts.clone()
+    /// Counts and times by host, and by URL template.
+    pub(super) fn groups(&self) -> [Groups; 2] {
+        let books = self.books.borrow();
+        [books.hosts.clone(), books.templates.clone()]
     }
 
     /// When the first request was sent; none when none was.

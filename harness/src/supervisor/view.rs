@@ -15,7 +15,7 @@ use crate::machine::HostRecord;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::shard::INTERVAL;
-use crate::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Hosts, ShardStats};
+use crate::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Groups, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{
     BindingTimes, BudgetUse, CpuHealth, Progress, Scheduled, Scope, SecondFigures, ThrottlingCounts, TimetableUse,
@@ -284,7 +284,9 @@ pub struct ShardRecord {
     /// Failures by cause; of a shard with a fault, until its last report.
     pub failures: Failures,
     /// Counts and times by host; none of a crawl of one, or of a shard with a fault.
-    pub hosts: Hosts,
+    pub hosts: Groups,
+    /// Counts and times by URL template; none of a crawl of one, or of a shard with a fault.
+    pub templates: Groups,
     /// Times for which each limit held it back; of a shard with a fault, until its last report.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries; zero for a shard with a fault.
@@ -407,6 +409,7 @@ impl ShardRecord {
                 warmup: last.frame.warmup,
                 failures: last.frame.failures,
                 hosts: last.frame.hosts,
+                templates: last.frame.templates,
                 binding: last.frame.binding,
                 courtesy: last.frame.courtesy,
                 usage: Some(last.frame.usage),
@@ -431,7 +434,8 @@ impl ShardRecord {
                     timetable: None,
                     warmup: Counters::default(),
                     failures: member.progress.failures,
-                    hosts: Hosts::default(),
+                    hosts: Groups::default(),
+                    templates: Groups::default(),
                     binding: member.progress.binding,
                     courtesy: ThrottlingCounts::default(),
                     usage: None,

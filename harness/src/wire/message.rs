@@ -13,7 +13,7 @@ use crate::clock::Nanos;
 use crate::machine::CpuTicks;
 use crate::pacer::WorstWindow;
 use crate::sample::Outcome;
-use crate::stats::{AnswerBins, Bins, Counters, Failures, Hosts, LowerBound, counters};
+use crate::stats::{AnswerBins, Bins, Counters, Failures, Groups, LowerBound, counters};
 use crate::units::IdRange;
 
 /// Message from a shard to its supervisor.
@@ -357,7 +357,9 @@ pub struct FinalFrame {
     /// Failures by cause.
     pub failures: Failures,
     /// Counts and times by host; none of a crawl of one.
-    pub hosts: Hosts,
+    pub hosts: Groups,
+    /// Counts and times by URL template; none of a crawl of one.
+    pub templates: Groups,
     /// Times for which each limit held it back.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries.

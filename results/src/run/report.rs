@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `totals` | counts |
 //! | `causes` | names and remedies of errors and statuses |
-//! | `failures`, `by_host` | failed requests by cause; counts and times by host |
+//! | `failures`, `groups` | failed requests by cause; counts and times by host and by URL template |
 //! | `validity` | checks of a run and their verdict |
 //! | `gate` | results of thresholds |
 //! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
@@ -18,7 +18,6 @@
 
 mod bin;
 mod budget;
-mod by_host;
 mod causes;
 mod command;
 mod course;
@@ -26,6 +25,7 @@ mod distribution;
 mod environment;
 mod failures;
 mod gate;
+mod groups;
 mod host;
 mod interval;
 mod latency;
@@ -45,7 +45,6 @@ use serde::{Deserialize, Serialize};
 pub use self::bin::BinRow;
 pub use self::budget::{BudgetReport, BusiestReport, HostBudgetReport, WindowReport};
 pub(crate) use self::budget::{achieved_per_s as budget_achieved_per_s, offered, utilisation};
-pub use self::by_host::HostRow;
 pub use self::causes::{cause_in_words, failures, remedy_in_words};
 pub(crate) use self::causes::{error_in_words, listed};
 pub use self::command::CommandLine;
@@ -54,6 +53,7 @@ pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
 pub use self::failures::FailureReport;
 pub use self::gate::GateReport;
+pub use self::groups::{Group, GroupRow};
 pub use self::host::HostReport;
 pub(crate) use self::host::SHORTEST_FOR_PRESSURE;
 pub use self::interval::IntervalRow;
@@ -138,7 +138,10 @@ pub struct Report {
     pub failures: BTreeMap<String, FailureReport>,
     /// Counts and times by host, of a crawl of several. Without those of a shard that died. Empty of an older version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub by_host: Vec<HostRow>,
+    pub by_host: Vec<GroupRow>,
+    /// Counts and times by URL template, of a crawl of several. Without those of a shard that died. Empty of an older version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_template: Vec<GroupRow>,
     /// Connections opened and closed before the start to check that hosts can be reached; not in `connections_opened`. Absent where
     /// nothing was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -325,7 +328,8 @@ impl Report {
             interrupted_by: record.interrupted,
             suspended_s: record.suspended.as_secs_f64(),
             failures: FailureReport::all(record),
-            by_host: HostRow::all(record),
+            by_host: GroupRow::all(record, |shard| &shard.hosts, Group::Host),
+            by_template: GroupRow::all(record, |shard| &shard.templates, Group::Template),
             check_connections: None,
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
@@ -354,10 +358,12 @@ impl Report {
         }
     }
 
-    /// Name the hosts, given all names by number.
-    pub fn name_hosts(&mut self, names: &[String]) {
-        for row in &mut self.by_host {
-            row.name = row.host.and_then(|host| names.get(host as usize).cloned());
+    /// Name the hosts and URL templates, given all names by number.
+    pub fn name_groups(&mut self, hosts: &[String], templates: &[String]) {
+        for (rows, names) in [(&mut self.by_host, hosts), (&mut self.by_template, templates)] {
+            for row in rows {
+                row.name = row.group.number().and_then(|number| names.get(number as usize).cloned());
+            }
         }
     }
 

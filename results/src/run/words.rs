@@ -10,7 +10,7 @@
 //! | `figures`, `times`, `percentiles` | main figures, latencies, the full distribution |
 //! | `validity`, `gates` | verdict of the checks; thresholds |
 //! | `rows`, `counts`, `failures` | summary of a run; items and requests by state; errors by kind |
-//! | `hosts`, `shards`, `seconds`, `sparkline` | tables by host, shard and second |
+//! | `groups`, `shards`, `seconds`, `sparkline` | tables by host, URL template, shard and second |
 //! | `machine`, `reproduce` | machine and counters; command line and plan |
 //! | `announcement` | lines before a run starts |
 
@@ -20,7 +20,7 @@ mod failures;
 mod figures;
 mod finding;
 mod gates;
-mod hosts;
+mod groups;
 pub(super) mod machine;
 mod outcome;
 mod percentiles;
@@ -50,7 +50,7 @@ use crate::show::plot::{self, Plot};
 const ELSEWHERE: [&str; 6] = ["target", "items", "response", "service", "first byte", "statuses"];
 
 /// Hosts that the terminal shows at most.
-const TERMINAL_HOSTS: usize = 10;
+const TERMINAL_GROUPS: usize = 10;
 
 /// A run as a document; `plots` are those that are saved beside it.
 #[must_use]
@@ -70,13 +70,15 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .only(Readers::TERMINAL)
         .facts(rows.clone())
         .table(failures::table(report))
-        .table(hosts::table(report, TERMINAL_HOSTS))
+        .table(groups::hosts(report, TERMINAL_GROUPS))
+        .table(groups::templates(report, TERMINAL_GROUPS))
         .only(Readers::ALL)
         .section("thresholds", "Thresholds", Doc::default().table(gates::table(report)))
         .only(Readers::STEP.and(Readers::SUMMARY))
         .facts(rows.clone())
         .table(failures::table(report))
-        .table(hosts::table(report, usize::MAX))
+        .table(groups::hosts(report, usize::MAX))
+        .table(groups::templates(report, usize::MAX))
         .table(seconds::course(report))
         .only(Readers::FILES)
         .section("plots", "Plots", Doc::default().plots(plots).list("", plot::left_out(report, plots)))

@@ -10,7 +10,7 @@ use crawlmark_harness::machine::HostRecord;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Hosts, Series, ShardStats, Unfinished};
+use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Groups, Series, ShardStats, Unfinished};
 use crawlmark_harness::supervisor::{
     Interval, Moved, ReceivedStats, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, SupervisorCpu,
 };
@@ -134,7 +134,8 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         timetable: None,
         warmup: Counters::default(),
         failures: Failures::default(),
-        hosts: Hosts::default(),
+        hosts: Groups::default(),
+        templates: Groups::default(),
         budgets: Vec::new(),
         usage: Some(Usage { cpu_user_us: 9_000, cpu_system_us: 1_000, ..Usage::default() }),
         cpu: Some(CpuHealth { measured_ns: seconds * S, ticks: None, speed_before_ns: None, speed_after_ns: None }),

@@ -1,6 +1,6 @@
 //! Counts of a run: items by state, requests by outcome.
 
-use super::{failures, hosts};
+use super::{failures, groups};
 use crate::run::report::Report;
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{bytes, grouped};
@@ -40,7 +40,12 @@ pub(super) fn tables(report: &Report) -> Doc {
         .table(requests(report));
     let missing = "The states do not add up to what was planned: see Validity.";
     let note = if report.ledger.adds_up() { "" } else { missing };
-    Doc::default().beside(tables).table(failures::table(report)).table(hosts::table(report, usize::MAX)).note(note)
+    Doc::default()
+        .beside(tables)
+        .table(failures::table(report))
+        .table(groups::hosts(report, usize::MAX))
+        .table(groups::templates(report, usize::MAX))
+        .note(note)
 }
 
 fn requests(report: &Report) -> Table {

@@ -90,7 +90,8 @@ impl<'a> Seconds<'a> {
             return seconds;
         }
         let binned = report.intervals.iter().filter_map(|row| Some((row.start_s, row.bins.as_ref()?)));
-        let rows = binned.flat_map(|(start_s, bins)| (start_s * per_s..).zip(bins.iter().map(|bin| Cow::Owned(tenth(bin)))));
+        let rows =
+            binned.flat_map(|(start_s, bins)| (start_s * per_s..).zip(bins.iter().map(|bin| Cow::Owned(tenth(bin)))));
         let ticks = whole(seconds.end_s * per_s as f64);
         Self { rows: rows.collect(), per_s, width: ticks.div_ceil(most).max(1), ..seconds }
     }

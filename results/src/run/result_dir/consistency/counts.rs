@@ -178,7 +178,12 @@ fn bins(i: usize, row: &IntervalRow) -> Result<(), String> {
         equal(field, sum, "(the sum) that of its second", whole)?;
     }
     let errors = |counts: &SecondCounts| counts.errors_by_kind.values().sum::<u64>();
-    equal(format_args!("intervals[{i}].bins.errors_by_kind"), errors(&sum), "(the sum) that of its second", errors(row))?;
+    equal(
+        format_args!("intervals[{i}].bins.errors_by_kind"),
+        errors(&sum),
+        "(the sum) that of its second",
+        errors(row),
+    )?;
     let greatest = bins.iter().filter_map(|bin| bin.max_us).fold(0.0, f64::max);
     let whole = row.max_us.unwrap_or_default();
     super::close(format_args!("intervals[{i}].bins.max_us"), greatest, "(the greatest) that of its second", whole)

@@ -1,20 +1,29 @@
-//! Table of the hosts of a crawl of several.
+//! Tables of the hosts and URL templates of a crawl of several.
 
 use std::cmp::Reverse;
 
 use super::times::{Clocked, unfinished};
-use crate::run::report::{HostRow, Report};
+use crate::run::report::{GroupRow, Report};
 use crate::show::doc::{Column, Table};
 use crate::show::text::{counted, grouped, micros};
 
 /// The `most` busiest hosts, the busiest first; empty for a crawl of one.
-pub(super) fn table(report: &Report, most: usize) -> Table {
-    let mut rows: Vec<&HostRow> = report.by_host.iter().collect();
-    rows.sort_by_key(|row| (row.host.is_none(), Reverse(row.attempts)));
+pub(super) fn hosts(report: &Report, most: usize) -> Table {
+    table(report, ("host", &report.by_host), most)
+}
+
+/// The `most` busiest URL templates, the busiest first; empty for a crawl of one.
+pub(super) fn templates(report: &Report, most: usize) -> Table {
+    table(report, ("URL template", &report.by_template), most)
+}
+
+fn table(report: &Report, (kind, rows): (&str, &[GroupRow]), most: usize) -> Table {
+    let mut rows: Vec<&GroupRow> = rows.iter().collect();
+    rows.sort_by_key(|row| (row.group.number().is_none(), Reverse(row.attempts)));
     let more = rows.len().saturating_sub(most);
     let caption = match more {
-        0 => "By host".to_owned(),
-        more => format!("By host, the {most} busiest ({} in the report)", counted(more as u64, "more row")),
+        0 => format!("By {kind}"),
+        more => format!("By {kind}, the {most} busiest ({} in the report)", counted(more as u64, "more row")),
     };
     // The run's times have those as well, at the age that they reached.
     let bounded = Clocked::of(report).latency().map_or(0, |latency| latency.censored);
@@ -27,16 +36,17 @@ pub(super) fn table(report: &Report, most: usize) -> Table {
         ),
     };
     let time = |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| micros(us as f64));
-    let row = |row: &HostRow| {
-        let number = |host: u32| format!("host {host}");
-        let name = row.name.clone().or_else(|| row.host.map(number)).unwrap_or_else(|| "all others".to_owned());
+    let row = |row: &GroupRow| {
+        let number = |number: u32| format!("{kind} {number}");
+        let name =
+            row.name.clone().or_else(|| row.group.number().map(number)).unwrap_or_else(|| "all others".to_owned());
         let counts = [row.attempts, row.ok, row.not_found, row.errors, row.throttled].map(grouped);
         [name].into_iter().chain(counts).chain([row.p50_us, row.p99_us].map(time)).collect()
     };
     Table {
         caption,
         columns: vec![
-            Column::words("host"),
+            Column::words(kind),
             Column::numbers("requests").leaving(2),
             Column::numbers("ok"),
             Column::numbers("not found").leaving(1),
@@ -60,7 +70,7 @@ mod tests {
         let mut report: Report = serde_json::from_str(include_str!("../../../example/result.json")).unwrap();
         let mut caption_with = |censored| {
             report.latency.get_mut(Series::ResponseOk.name()).unwrap().censored = censored;
-            table(&report, 9).caption
+            table(&report, ("host", &[]), 9).caption
         };
         assert_eq!(caption_with(0), "By host");
         let expected = "By host; times of good and not-found responses alone, without the 3 requests that were cut off or never sent";

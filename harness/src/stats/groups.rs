@@ -1,6 +1,6 @@
-//! Counts and times by host: bounded in size, exact to merge.
+//! Counts and times by group of requests: by host, and by URL template. Bounded in size, exact to merge.
 //!
-//! Recorded by the engine, merged by the report; only in a crawl of several hosts.
+//! Recorded by the engine, merged by the report; only in a crawl of several groups.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +8,12 @@ use super::CoarseTimes;
 use super::table::counters;
 use crate::sample::{Attempt, Outcome};
 
-/// Hosts that are counted one by one, in the order of their numbers; the others are counted together.
-pub const MOST_HOSTS: usize = 64;
+/// Groups that are counted one by one, in the order of their numbers; the others are counted together.
+pub const MOST_GROUPS: usize = 64;
 
 counters! {
-    /// Counts and times of one host.
-    pub struct HostCounts {
+    /// Counts and times of one group.
+    pub struct GroupCounts {
         /// Requests tried, the failed ones and those cut off at the end included.
         attempts: u64,
         /// Good answers.
@@ -29,21 +29,21 @@ counters! {
     }
 }
 
-/// Counts and times by the numbers of the hosts.
+/// Counts and times by the numbers of the groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hosts(Vec<HostCounts>);
+pub struct Groups(Vec<GroupCounts>);
 
-impl Hosts {
-    /// Empty, for `hosts` hosts.
+impl Groups {
+    /// Empty, for `groups` groups.
     #[must_use]
-    pub fn new(hosts: u32) -> Self {
-        let count = if hosts > 1 { (hosts as usize).min(MOST_HOSTS + 1) } else { 0 };
-        Self(vec![HostCounts::default(); count])
+    pub fn new(groups: u32) -> Self {
+        let count = if groups > 1 { (groups as usize).min(MOST_GROUPS + 1) } else { 0 };
+        Self(vec![GroupCounts::default(); count])
     }
 
-    /// Count an attempt that ended after `ns`. `host` is called only if there are several.
-    pub(crate) fn record(&mut self, attempt: &Attempt, ns: u64, host: impl FnOnce() -> u32) {
-        let Some(counts) = self.of(host) else { return };
+    /// Count an attempt that ended after `ns`. `group` is called only if there are several.
+    pub(crate) fn record(&mut self, attempt: &Attempt, ns: u64, group: impl FnOnce() -> u32) {
+        let Some(counts) = self.of(group) else { return };
         counts.attempts += 1;
         match attempt.outcome {
             Outcome::Ok => counts.ok += 1,
@@ -57,8 +57,8 @@ impl Hosts {
     }
 
     /// Count an attempt that was cut off.
-    pub(crate) fn abort(&mut self, host: impl FnOnce() -> u32) {
-        if let Some(counts) = self.of(host) {
+    pub(crate) fn abort(&mut self, group: impl FnOnce() -> u32) {
+        if let Some(counts) = self.of(group) {
             counts.attempts += 1;
             counts.errors += 1;
         }
@@ -68,22 +68,22 @@ impl Hosts {
     pub fn merge(&mut self, other: &Self) {
         let Self(others) = other;
         if self.0.len() < others.len() {
-            self.0.resize_with(others.len(), HostCounts::default);
+            self.0.resize_with(others.len(), GroupCounts::default);
         }
         self.0.iter_mut().zip(others).for_each(|(own, other)| own.merge(other));
     }
 
-    /// Each host by its number, and at [`MOST_HOSTS`] all others together.
+    /// Each group by its number, and at [`MOST_GROUPS`] all others together.
     #[must_use]
-    pub fn as_slice(&self) -> &[HostCounts] {
+    pub fn as_slice(&self) -> &[GroupCounts] {
         &self.0
     }
 
-    fn of(&mut self, host: impl FnOnce() -> u32) -> Option<&mut HostCounts> {
+    fn of(&mut self, group: impl FnOnce() -> u32) -> Option<&mut GroupCounts> {
         if self.0.is_empty() {
             return None;
         }
-        self.0.get_mut((host() as usize).min(MOST_HOSTS))
+        self.0.get_mut((group() as usize).min(MOST_GROUPS))
     }
 }
 
@@ -97,22 +97,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hosts_of_all_shards_add_up_to_the_totals_however_they_are_merged(
+        fn groups_of_all_shards_add_up_to_the_totals_however_they_are_merged(
             attempts in prop::collection::vec((any_sample(), 0..100_u32, 0..3_usize, any::<bool>()), 0..80), many in 2..100_u32,
         ) {
             let mut stats = ShardStats::new(bounds());
-            let mut shards = [(); 3].map(|()| Hosts::new(many));
-            let mut all = Hosts::new(many);
-            for (sample, host, shard, is_cut) in &attempts {
-                let host = || host % many;
+            let mut shards = [(); 3].map(|()| Groups::new(many));
+            let mut all = Groups::new(many);
+            for (sample, group, shard, is_cut) in &attempts {
+                let group = || group % many;
                 if *is_cut {
                     stats.abort(0, None);
-                    shards[*shard].abort(host);
-                    all.abort(host);
+                    shards[*shard].abort(group);
+                    all.abort(group);
                 } else {
                     stats.record(sample);
-                    shards[*shard].record(&sample.attempt, sample.service_ns(), host);
-                    all.record(&sample.attempt, sample.service_ns(), host);
+                    shards[*shard].record(&sample.attempt, sample.service_ns(), group);
+                    all.record(&sample.attempt, sample.service_ns(), group);
                 }
             }
             let [a, b, c] = &shards;
@@ -123,12 +123,12 @@ mod tests {
             right.merge(a);
             prop_assert_eq!(&left, &all);
             prop_assert_eq!(&right, &all);
-            let sum = all.as_slice().iter().fold(HostCounts::default(), HostCounts::plus);
+            let sum = all.as_slice().iter().fold(GroupCounts::default(), GroupCounts::plus);
             let requests = &stats.counters.requests;
             prop_assert_eq!((sum.attempts, sum.throttled), (requests.attempts, requests.throttled));
             prop_assert_eq!(sum.attempts, sum.ok + sum.not_found + sum.throttled + sum.errors);
             prop_assert_eq!(sum.times.count(), sum.ok + sum.not_found);
-            prop_assert!(all.as_slice().len() <= MOST_HOSTS + 1);
+            prop_assert!(all.as_slice().len() <= MOST_GROUPS + 1);
         }
     }
 }

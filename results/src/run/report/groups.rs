@@ -1,0 +1,88 @@
+//! Counts and times by host and by URL template, of a crawl of several: `by_host` and `by_template` in `result.json`.
+
+use std::cmp::Reverse;
+
+use serde::{Deserialize, Serialize};
+
+use crawlmark_harness::stats::{GroupCounts, Groups, MOST_GROUPS};
+use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
+
+/// Most groups with a row.
+const MOST: usize = 50;
+
+/// Kind of a group, and its number, from 0 in the order in which the URLs name them; null of all that have no row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// Requests to one host.
+    Host(Option<u32>),
+    /// Requests whose URLs differ in IDs and values of the query alone.
+    Template(Option<u32>),
+}
+
+impl Group {
+    /// Its number; none of all that have no row.
+    #[must_use]
+    pub const fn number(self) -> Option<u32> {
+        match self {
+            Self::Host(number) | Self::Template(number) => number,
+        }
+    }
+}
+
+/// Counts and times of one group of requests, or of all that have no row together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupRow {
+    /// The group.
+    #[serde(flatten)]
+    pub group: Group,
+    /// Its name: of a host with its port. Null of all that have no row.
+    pub name: Option<String>,
+    /// Requests tried, the failed ones and those cut off at the end included.
+    pub attempts: u64,
+    /// Good answers.
+    pub ok: u64,
+    /// Answers that there is no such item.
+    pub not_found: u64,
+    /// Throttled answers.
+    pub throttled: u64,
+    /// Requests that were neither good, nor not found, nor throttled.
+    pub errors: u64,
+    /// Median time of good and not-found answers, at most 1.6 % too low: the response time in an open loop, the service time in a
+    /// closed one. Null with too few of them.
+    pub p50_us: Option<u64>,
+    /// 99th percentile of these times. Null with too few of them.
+    pub p99_us: Option<u64>,
+}
+
+impl GroupRow {
+    /// The groups of a run. None of a crawl of one.
+    pub(super) fn all(
+        record: &RunRecord,
+        of: fn(&ShardRecord) -> &Groups,
+        group: fn(Option<u32>) -> Group,
+    ) -> Vec<Self> {
+        let mut groups = Groups::default();
+        record.shards.iter().for_each(|shard| groups.merge(of(shard)));
+        Self::busiest(&groups, group)
+    }
+
+    /// The busiest groups in the order of their numbers, and the others together.
+    fn busiest(groups: &Groups, group: fn(Option<u32>) -> Group) -> Vec<Self> {
+        let (counted, others) = groups.as_slice().split_at(groups.as_slice().len().min(MOST_GROUPS));
+        let mut busiest: Vec<(u32, &GroupCounts)> = (0..).zip(counted).collect();
+        busiest.sort_by_key(|(_, counts)| Reverse(counts.attempts));
+        let rest = busiest.split_off(busiest.len().min(MOST));
+        let others = rest.into_iter().map(|(_, counts)| counts).chain(others);
+        let others = others.fold(GroupCounts::default(), GroupCounts::plus);
+        busiest.sort_by_key(|(number, _)| *number);
+        let rows = busiest.into_iter().map(|(number, counts)| Self::new(group(Some(number)), counts));
+        rows.chain((others.attempts > 0).then(|| Self::new(group(None), &others))).collect()
+    }
+
+    fn new(group: Group, counts: &GroupCounts) -> Self {
+        let GroupCounts { attempts, ok, not_found, throttled, errors, ref times } = *counts;
+        let [p50_us, p99_us] = [0.5, 0.99].map(|q| times.percentile_us(q));
+        Self { group, name: None, attempts, ok, not_found, throttled, errors, p50_us, p99_us }
+    }
+}
