@@ -154,6 +154,26 @@ fn what_was_edited_is_named_with_both_numbers_and_the_remedy() {
     }
 }
 
+#[test]
+fn tenths_of_a_second_that_do_not_add_up_to_it_are_refused() {
+    let mut report = example();
+    let second = report["intervals"][0].as_object_mut().unwrap();
+    // All of them in the fourth.
+    let column = |value: &Value| Value::from_iter((0..10).map(|n| if n == 3 { value.clone() } else { json!(0) }));
+    let counts = ["attempts", "items", "ok", "connections_opened", "bytes_received"];
+    let mut columns: Value = counts.iter().map(|name| ((*name).to_owned(), column(&second[*name]))).collect();
+    columns["max_us"] = column(&json!(60_000.5));
+    second.insert("max_us".to_owned(), json!(60_000.5));
+    second.insert("bins".to_owned(), columns);
+    assert_eq!(refusal(&report), None);
+    for at in ["attempts/3", "bytes_received/9", "max_us/3"] {
+        let mut edited = report.clone();
+        *edited.pointer_mut(&format!("/intervals/0/bins/{at}")).unwrap() = json!(70_001);
+        let why = refusal(&edited).unwrap();
+        assert!(why.contains(&format!("`intervals[0].bins.{}` is ", at.split('/').next().unwrap())), "{why}");
+    }
+}
+
 /// A result of a version before rates counted until the last answer: what it does not know is not held against it.
 #[test]
 fn a_result_of_an_older_version_is_read() {
