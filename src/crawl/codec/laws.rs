@@ -45,7 +45,7 @@ impl Sink for Recorder {
         assert!(self.head.is_none(), "a second head");
         let fields = fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
         self.head = Some((status, fields.collect()));
-        Repetition::Allowed
+        if status == 429 { Repetition::Refused } else { Repetition::Allowed }
     }
 
     fn repeated_head(&mut self) {
@@ -99,7 +99,8 @@ impl Recorder {
     }
 }
 
-/// Check all properties on any bytes: the first selects the method, the second the size of the parts, the others are the response.
+/// Check all properties on any bytes: the first selects the method and a byte, the second the size of the parts and a position, the
+/// others are the response.
 ///
 /// # Panics
 /// If one is broken.
@@ -115,10 +116,14 @@ pub fn check(bytes: &[u8]) {
         ResponseEnd::Kept(left) => left,
         ResponseEnd::BeforeHead | ResponseEnd::InContent | ResponseEnd::Malformed(_) | ResponseEnd::Last(_) => return,
     };
-    // On the same connection, the next response is read as on a new one.
+    // On the same connection, the next response is read as on a new one, also if it differs from the last one by a byte.
     let (only, next) = response.split_at(response.len() - left);
-    check_next(request, only, only);
-    check_next(request, only, next);
+    check_sequence(request, &[only, only, next, only, next]);
+    let (at, other) = (usize::from(cut) % only.len(), [kind >> 1]);
+    for (replaced, by) in [(1, &other[..]), (0, &other), (1, &[])] {
+        let near = [&only[..at], by, &only[at + replaced..]].concat();
+        check_sequence(request, &[only, &near, &near, only]);
+    }
     // Nothing behind a response is taken for a part of it.
     for surplus in ["", "\r\n", "x", "HTTP/1.1 500 \r\n\r\n"] {
         let heard = decode(request, [only, surplus.as_bytes()]);
@@ -134,11 +139,11 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Check that a decoder that has read `first`, whatever that was, reads `next` as a new one does.
+/// Check that one decoder reads each of `responses`, whatever preceded it, as a new one does.
 ///
 /// # Panics
 /// If it does not.
-pub fn check_next(request: RequestKind, first: &[u8], next: &[u8]) {
+pub fn check_sequence(request: RequestKind, responses: &[&[u8]]) {
     // What a repeated head leaves out.
     let without_length = |mut heard: Heard| {
         if let Some((_, fields)) = &mut heard.head {
@@ -146,8 +151,11 @@ pub fn check_next(request: RequestKind, first: &[u8], next: &[u8]) {
         }
         heard
     };
-    let mut decoder = Decoder::new(request);
-    let last = decode_after(&mut decoder, None, [first]).head;
-    let heard = decode_after(&mut decoder, last, [next]);
-    assert_eq!(without_length(heard), without_length(decode(request, [next])), "after another response");
+    let (mut decoder, mut last) = (Decoder::new(request), None);
+    for (n, response) in responses.iter().enumerate() {
+        let heard = decode_after(&mut decoder, last.clone(), [*response]);
+        last = heard.head.clone().or(last);
+        let alone = decode(request, [*response]);
+        assert_eq!(without_length(heard), without_length(alone), "response {n} of a connection");
+    }
 }
