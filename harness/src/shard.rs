@@ -406,6 +406,7 @@ where
             last_ended: engine.last_ended(),
             budgets: engine.gate().budget_uses(),
             timetable: engine.gate().timetable_use(),
+            longest_slack: engine.gate().longest_slack(),
             warmup: engine.warmup(),
             failures: engine.failures(),
             hosts,

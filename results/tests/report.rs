@@ -129,6 +129,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
         last_ended: whole.then_some(Nanos(2_000 * MS)),
         timetable: None,
+        longest_slack: None,
         warmup: Counters::default(),
         hosts: Groups::default(),
         templates: Groups::default(),

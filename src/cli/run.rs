@@ -102,12 +102,13 @@ const PACING: &str = "\
 Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
 
   sleep   Sleep until a kernel timer wakes the shard, some tens of
-          microseconds late. Requests due within 50 µs of each other go
-          together, none of them early.
-  coarse  As sleep, but requests due within 1 ms of each other go together:
-          about half a millisecond late at high rates, like other clients.
-          At 10,000 requests a second it needs less than half of the CPU of
-          sleep.
+          microseconds late. Requests due within the slack of each other go
+          together, none of them early. The slack is a twentieth of the
+          median service time, from 50 µs to 1 ms. The longest slack used
+          is longest_slack_us of each shard in the result.
+  coarse  As sleep, with a slack of 1 ms: about half a millisecond late at
+          high rates, like other clients. At 10,000 requests a second to a
+          fast target it needs less than half of the CPU of sleep.
   spin    Stay awake for the last millisecond and read the clock
           continuously: a few microseconds late. From a thousand requests a
           second per shard on, each shard uses a whole core. More shards

@@ -10,11 +10,13 @@
 mod keeper;
 mod lateness;
 mod limits;
+mod running_median;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use self::keeper::Keeper;
 use self::limits::{Asked, Clearance, Limits, State, Waits};
@@ -503,6 +505,11 @@ impl Gate {
         self.inner.borrow_mut().timetable_use()
     }
 
+    /// Longest slack that its pacing has used.
+    pub(super) fn longest_slack(&self) -> Duration {
+        self.inner.borrow().longest_slack
+    }
+
     /// IDs not yet started: not dealt out, or dealt to a lane that has not taken them.
     pub(super) fn remaining(&self) -> u64 {
         let untaken = |lane: &&LaneSlot| matches!(lane.answer.get(), Some(Answer::Go(permit)) if permit.attempt == 0);
@@ -597,7 +604,6 @@ impl Answer {
 mod tests {
     use std::pin::Pin;
     use std::task::Context;
-    use std::time::Duration;
 
     use tokio::runtime::{Builder, LocalOptions};
 

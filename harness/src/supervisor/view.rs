@@ -279,6 +279,8 @@ pub struct ShardRecord {
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// Use of the timetable of an open loop; none in a closed one, or of a shard with a fault.
     pub timetable: Option<TimetableUse>,
+    /// Longest slack that its pacing used; none of a shard with a fault.
+    pub longest_slack: Option<Duration>,
     /// Counts of its warm-up; zero for a shard with a fault.
     pub warmup: Counters,
     /// Failures by cause; of a shard with a fault, until its last report.
@@ -406,6 +408,7 @@ impl ShardRecord {
                 last_ended: Some(last.frame.last_ended),
                 budgets: last.frame.budgets,
                 timetable: last.frame.timetable,
+                longest_slack: Some(last.frame.longest_slack),
                 warmup: last.frame.warmup,
                 failures: last.frame.failures,
                 hosts: last.frame.hosts,
@@ -432,6 +435,7 @@ impl ShardRecord {
                     last_ended: None,
                     budgets: Vec::new(),
                     timetable: None,
+                    longest_slack: None,
                     warmup: Counters::default(),
                     failures: member.progress.failures,
                     hosts: Groups::default(),

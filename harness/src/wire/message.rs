@@ -352,6 +352,8 @@ pub struct FinalFrame {
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// Use of the timetable of an open loop; none in a closed one.
     pub timetable: Option<TimetableUse>,
+    /// Longest slack that its pacing used; 0 if no request waited for its time.
+    pub longest_slack: Duration,
     /// Counts of what was scheduled in the warm-up.
     pub warmup: Counters,
     /// Failures by cause.

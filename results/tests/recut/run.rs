@@ -132,6 +132,7 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         last_done: Nanos(seconds * S),
         last_ended: Some(Nanos(seconds * S)),
         timetable: None,
+        longest_slack: None,
         warmup: Counters::default(),
         failures: Failures::default(),
         hosts: Groups::default(),

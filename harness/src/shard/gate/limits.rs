@@ -22,6 +22,7 @@ use super::super::retry::{RetryBudget, RetryDecision, backoff};
 use super::super::spacing::Spacing;
 use super::super::supply::{Again, Next, Supply, Task};
 use super::lateness::{Going, Stalls, Stamps};
+use super::running_median::RunningMedian;
 use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::pacer::{Curve, Pace, Pacer, Share, Slack, Timetable};
@@ -59,6 +60,9 @@ pub(super) struct Limits {
     /// In an open loop, since when the hosts of all turns taken have allowed them.
     in_turn_since: Nanos,
     retries: RetryBudget,
+    /// Service times of the last good responses, by which the slack of the pacing is chosen.
+    service: RunningMedian,
+    pub(super) longest_slack: Duration,
     pub(super) ribbon: LimitHistory,
     plan: ShardPlan,
     /// Attempts that were let through and have not ended.
@@ -137,6 +141,8 @@ impl Limits {
             stalls: Stalls::default(),
             in_turn_since: Nanos::default(),
             retries: RetryBudget::new(plan),
+            service: RunningMedian::default(),
+            longest_slack: Duration::ZERO,
             ribbon: LimitHistory::new(start),
             plan: plan.clone(),
             under_way: 0,
@@ -262,8 +268,9 @@ impl Limits {
 
     /// When to wake for a request that may go at `next`: then, or a moment later with those that come due in the meantime, as far
     /// as there are lanes for them.
-    pub(super) fn ring(&self, next: Nanos) -> Ring {
-        let span = self.plan.pacing.slack();
+    pub(super) fn ring(&mut self, next: Nanos) -> Ring {
+        let span = self.plan.pacing.slack(self.service.median());
+        self.longest_slack = self.longest_slack.max(span);
         match self.limiter.pacer.rings(Slack { span, most: self.waiting.len() }) {
             Some((at, then)) if at >= next && at <= next.plus(span) => Ring { at, then },
             // It is not the pacer that it waits for.
@@ -361,6 +368,9 @@ impl Limits {
 
     /// Takes in how an attempt for `id` ended, in the same way.
     pub(super) fn ended(&mut self, id: u64, attempt: &Attempt) -> impl Iterator<Item = (Scope, Nanos)> {
+        if let (Outcome::Ok | Outcome::NotFound, Some(sent)) = (attempt.outcome, attempt.sent) {
+            self.service.record(attempt.done.since(sent));
+        }
         let told = self.limiters(id).map(|(scope, limiter)| Some((scope, limiter.ended(attempt)?)));
         told.into_iter().flatten()
     }

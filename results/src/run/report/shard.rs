@@ -48,6 +48,10 @@ pub struct ShardReport {
     /// [`ScheduleReport::unscheduled`](super::ScheduleReport::unscheduled). Null in a closed loop, and of a shard that lived.
     #[serde(default)]
     pub unscheduled: Option<u64>,
+    /// Longest time for which its pacing let a request wait for others, us; null if no request waited for its time, of a shard with a
+    /// fault, and of an older version.
+    #[serde(default)]
+    pub longest_slack_us: Option<f64>,
     /// When its last attempt ended that was not cut off, in seconds after the common start; 0 when none did. Null of a shard with a
     /// fault, and of an older version.
     #[serde(default)]
@@ -119,6 +123,10 @@ impl ShardReport {
             postponed: record.timetable.map(|used| used.postponed),
             dropped_by: record.timetable.and_then(|used| used.dropped_by),
             unscheduled: unscheduled(record, run),
+            longest_slack_us: record
+                .longest_slack
+                .filter(|slack| !slack.is_zero())
+                .map(|slack| slack.as_nanos() as f64 / 1e3),
             last_ended_s: record.last_ended.map(|at| at.since(run.start) as f64 / 1e9),
             latency: if record.fault.is_none() {
                 Latency::all(&record.stats.unpacked(), Series::of(record.plan.arrivals)[0], Detail::Figures)

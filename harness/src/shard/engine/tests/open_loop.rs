@@ -62,7 +62,7 @@ fn what_goes_together_goes_late_by_the_slack_at_most_and_says_so() {
         for (n, sent) in ran.sent.iter().enumerate() {
             let intended = ms(n as u64);
             assert!(
-                *sent >= intended && sent.since(intended) <= duration_ns(pacing.slack()),
+                *sent >= intended && sent.since(intended) <= duration_ns(pacing.slack(MS)),
                 "{pacing}: {n} at {sent:?}"
             );
         }
@@ -74,6 +74,26 @@ fn what_goes_together_goes_late_by_the_slack_at_most_and_says_so() {
             assert_eq!(lag.sum_ns, late * 1_000_000, "{pacing}");
         });
     }
+}
+
+#[test]
+fn asleep_requests_go_together_while_responses_take_long_enough_for_it() {
+    // Those before 400 ms take until then, and all others 1 ms. Those from 350 ms to 600 ms are no good responses, and do not count.
+    let answers = |_, _, sent| {
+        let is_good = !(ms(350)..ms(600)).contains(&sent);
+        (if is_good { Outcome::Ok } else { Outcome::Rejected }, Advice::default())
+    };
+    let second = Duration::from_secs(1);
+    let (ran, _) = run_against(&timed(1_000, second), Some((ms(0), ms(400))), second, answers);
+    let late: Vec<u64> =
+        ran.sent.iter().zip(0..).map(|(sent, n)| sent.0.checked_sub(ms(n).0).expect("early")).collect();
+    let of = |part: std::ops::Range<usize>| (late[part.clone()].iter().max().copied(), late[part].iter().sum::<u64>());
+    assert_eq!([of(0..400), of(404..600), of(620..1_000)], [(Some(0), 0), (Some(1_000_000), 98_000_000), (Some(0), 0)]);
+    assert_eq!(ran.gate().longest_slack(), MS);
+    ran.totals(|stats, _, _| {
+        let lag = stats.timing(Series::SchedLag).unwrap().exact();
+        assert_eq!((lag.count, lag.sum_ns), (1_000, late.iter().copied().map(u128::from).sum()));
+    });
 }
 
 #[test]
