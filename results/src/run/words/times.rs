@@ -68,6 +68,9 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         if let Some(cut_off) = cut_off(response, service) {
             row = format!("{row}\n{cut_off}");
         }
+        if let Some(slack) = slack(report) {
+            row = format!("{row}\n{slack}");
+        }
         rows.push(("response", row));
     }
     if let Some(service) = service {
@@ -93,6 +96,15 @@ pub(super) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<St
         (_, unsent) => format!("{}, {} never sent", unfinished(), grouped(unsent)),
     };
     Some(format!("{what}: counted at the age reached, so >= figures are lower bounds"))
+}
+
+/// Return a note on the slack of the pacing, if any shard used more than the least one, µs.
+fn slack(report: &Report) -> Option<String> {
+    let longest = report.shards.iter().filter_map(|shard| shard.longest_slack_us).fold(0.0, f64::max);
+    (longest > 50.0).then(|| {
+        let (longest, pacing) = (micros(longest), report.plan.run.pacing);
+        format!("requests waited up to {longest} for others due soon after them (--pacing {pacing})")
+    })
 }
 
 /// Explain the difference between response and service times, or its absence; none when that cannot be said.
