@@ -250,7 +250,8 @@ impl<D: Dial> Workload for Crawl<D> {
             let is_new = kept.is_none();
             let mut connection = match kept {
                 Some(connection) => connection,
-                None => match self.connect(host, flight).await {
+                // Boxed, for it is larger than all that is needed for a request on a kept connection.
+                None => match Box::pin(self.connect(host, flight)).await {
                     Ok(connection) => Box::new(connection),
                     Err(kind) => break self.unsent(kind),
                 },

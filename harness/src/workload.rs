@@ -60,8 +60,12 @@ pub trait Workload: 'static {
 }
 
 /// Progress of an attempt, for when it is cut off. The engine has one per lane.
+// The first cache line is all that most attempts touch.
+#[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Flight {
+    /// True if anything but the progress was noted since the attempt began.
+    has_notes: Cell<bool>,
     progress: Cell<Option<InFlight>>,
     opening: Cell<Option<Opening>>,
     handshake: Cell<Option<Handshake>>,
@@ -83,6 +87,7 @@ impl Flight {
 
     /// Notes that a connection is opened for the attempt from `began` on, until [`Flight::opened`] is called or the attempt ends.
     pub fn opening(&self, began: Nanos) {
+        self.has_notes.set(true);
         self.opening.set(Some(Opening::Tcp(began)));
         self.handshake.set(None);
     }
@@ -104,6 +109,7 @@ impl Flight {
 
     /// Note the details of a failure of this kind, for people. They must hold no secret.
     pub fn explain(&self, kind: ErrorKind, details: String) {
+        self.has_notes.set(true);
         *self.explanation.borrow_mut() = Some((kind, details));
     }
 
@@ -114,12 +120,26 @@ impl Flight {
 
     /// Note a connection that was closed because bytes arrived on it that no request had asked for.
     pub fn unsolicited(&self) {
+        self.has_notes.set(true);
         self.unsolicited.set(self.unsolicited.get() + 1);
     }
 
     /// Take the number of connections that were closed for unsolicited bytes.
     pub fn take_unsolicited(&self) -> u64 {
         self.unsolicited.take()
+    }
+
+    /// True if anything but the progress was noted since the attempt began: most attempts have nothing else.
+    pub(crate) fn has_notes(&self) -> bool {
+        self.has_notes.get()
+    }
+
+    /// Begin an attempt: forget what the last one noted of itself.
+    pub(crate) fn begin(&self) {
+        self.progress.set(None);
+        if self.has_notes.replace(false) {
+            self.opening.set(None);
+        }
     }
 
     /// Take the phase of the connection that is being opened, if one is.
@@ -135,6 +155,7 @@ impl Flight {
     /// Note that a connection was opened for the attempt, in `connect_ns`, which includes its TLS handshake. Call once it is open,
     /// before `clear_to_send`: the engine counts it then, however the attempt ends.
     pub fn opened(&self, connect_ns: u64) {
+        self.has_notes.set(true);
         self.opening.set(None);
         self.connect_ns.set(Some(connect_ns));
     }

@@ -98,7 +98,7 @@ impl<S: Stream> Connection<S> {
             head: None,
             held: spec.held,
             traffic: Traffic::default(),
-            deadline: Deadline::new(timeout),
+            deadline: Deadline::new(),
             left: spec.reuse.begin(),
             is_seen_open: false,
             is_kept_alive: true,
@@ -168,7 +168,7 @@ impl<S: Stream> Connection<S> {
         watch: Watch<'_>,
     ) -> Result<Attempt, Failure> {
         (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
-        self.deadline.arm(watch.deadline, watch.clock);
+        self.deadline.arm(watch.deadline, watch.sent, watch.clock);
         self.decoder.restart();
         let mut exchange =
             Exchange { body, writing: Writing::On, expected, malformed: None, has_head: false, watch, left: 0 };

@@ -170,8 +170,7 @@ impl<W: Workload> Engine<W> {
 
     fn begin(&self, lane: usize, permit: &Permit) {
         let mut books = self.books.borrow_mut();
-        self.flights[lane].take();
-        self.flights[lane].take_opening();
+        self.flights[lane].begin();
         let interval = books.intervals.begin(permit.intended);
         self.under_way[lane].set(Some(UnderWay { interval, permit: *permit }));
         books.peak_in_flight = books.peak_in_flight.max(books.intervals.in_flight());
@@ -179,6 +178,9 @@ impl<W: Workload> Engine<W> {
 
     /// Count the connections that the attempt under way has closed for unsolicited bytes, and the one that it has opened.
     fn book_connection(&self, lane: usize) {
+        if !self.flights[lane].has_notes() {
+            return;
+        }
         let unsolicited = self.flights[lane].take_unsolicited();
         if unsolicited > 0 {
             self.books.borrow_mut().close_unsolicited(self.clock.now(), unsolicited);
@@ -193,7 +195,8 @@ impl<W: Workload> Engine<W> {
         self.book_connection(lane);
         let mut books = self.books.borrow_mut();
         books.record(sample);
-        let details = self.flights[lane].take_explanation();
+        let flight = Some(&self.flights[lane]).filter(|flight| flight.has_notes());
+        let details = flight.and_then(Flight::take_explanation);
         books.failures.record(&sample.attempt, details, || self.workload.excerpt(sample.permit.id));
         let ns = if self.waited == Series::ResponseOk { sample.response_ns() } else { sample.service_ns() };
         books.hosts.record(&sample.attempt, ns, || self.workload.host(sample.permit.id));
@@ -201,7 +204,7 @@ impl<W: Workload> Engine<W> {
         if sample.fate == Fate::Again && self.gate.is_closed() {
             books.leave_item(sample.permit.first_intended, sample.attempt.done);
         }
-        if let Some(opening) = self.flights[lane].take_opening()
+        if let Some(opening) = flight.and_then(Flight::take_opening)
             && sample.attempt.outcome == Outcome::Error(ErrorKind::ConnectTimeout)
         {
             let now = sample.attempt.done;

@@ -12,24 +12,31 @@ use tokio::time::Sleep;
 #[derive(Debug)]
 pub(super) struct Deadline {
     alarm: Pin<Box<Sleep>>,
+    /// Time that the alarm is set to. Kept here, so that most exchanges do not touch the alarm's memory.
+    alarm_at: Nanos,
     /// Waker that the alarm has; none if it was set again since.
     waker: Option<Waker>,
     at: Nanos,
+    /// True if the alarm had not fired when the exchange began, and was not polled since: had it fired in the meantime, it would wake the
+    /// task again.
+    is_fresh: bool,
 }
 
 impl Deadline {
-    /// Timer for exchanges that may take `timeout`.
-    pub(super) fn new(timeout: Duration) -> Self {
-        Self { alarm: Box::pin(tokio::time::sleep(timeout)), waker: None, at: Nanos::default() }
+    /// Timer for exchanges, not set yet.
+    pub(super) fn new() -> Self {
+        let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Self { alarm, alarm_at: Nanos::default(), waker: None, at: Nanos::default(), is_fresh: false }
     }
 
-    /// Make sure that the alarm fires by `at`. It is set to an earlier time already, unless the connection is new or a slower exchange
-    /// used it last.
-    pub(super) fn arm(&mut self, at: Nanos, clock: Clock) {
+    /// Make sure that the alarm fires by `at`, for an exchange that begins at `now`. It is set to an earlier time already, unless the
+    /// connection is new or a slower exchange used it last.
+    pub(super) fn arm(&mut self, at: Nanos, now: Nanos, clock: Clock) {
         self.at = at;
-        if self.alarm.deadline() > clock.instant(at) {
+        if self.alarm_at > at || self.alarm_at <= now {
             self.set(clock);
         }
+        self.is_fresh = true;
     }
 
     /// True if the deadline has passed.
@@ -40,7 +47,8 @@ impl Deadline {
     /// Return true if the deadline has passed; otherwise make sure that the task is woken by then. Call before the task waits.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, clock: Clock) -> bool {
         // Mostly the same task polled it for an earlier exchange, and it has not fired since.
-        if !self.alarm.is_elapsed() && self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        let is_running = std::mem::take(&mut self.is_fresh) || !self.alarm.is_elapsed();
+        if is_running && self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return false;
         }
         while self.alarm.as_mut().poll(cx).is_ready() {
@@ -55,6 +63,7 @@ impl Deadline {
 
     fn set(&mut self, clock: Clock) {
         self.alarm.as_mut().reset(clock.instant(self.at));
+        self.alarm_at = self.at;
         self.waker = None;
     }
 }

@@ -334,3 +334,23 @@ fn an_answer_that_never_ends_is_a_timeout_however_much_of_it_there_is() {
         }
     });
 }
+
+#[test]
+fn each_exchange_of_a_connection_has_its_own_deadline() {
+    run(async {
+        // The alarm was set for the first one, to a second after it.
+        for rests in [[0, 0], [900, 0], [600, 600], [999, 1], [1_500, 0]] {
+            let mut pair = Pair::open(4_096).await;
+            for rest in rests {
+                pair.exchange_for(OK).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(rest)).await;
+            }
+            let began = pair.clock.now();
+            let ended =
+                tokio::time::timeout(Duration::from_secs(5), pair.exchange(b"")).await.expect("it has a deadline");
+            assert_eq!(ended.unwrap_err(), broken(ErrorKind::Timeout, None));
+            let took = Duration::from_nanos(pair.clock.now().since(began));
+            assert!(took >= Duration::from_secs(1) && took < Duration::from_millis(1_003), "{took:?} after {rests:?}");
+        }
+    });
+}

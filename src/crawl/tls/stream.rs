@@ -70,7 +70,13 @@ impl AsyncRead for Wire {
 impl AsyncWrite for Wire {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Plain(plain) => Pin::new(&mut plain.stream).poll_write(cx, buf),
+            // A request hardly ever has to wait, and so needs no waker.
+            Self::Plain(plain) => match plain.stream.try_write(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    Pin::new(&mut plain.stream).poll_write(cx, buf)
+                }
+                written => Poll::Ready(written),
+            },
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf).map_err(classified),
         }
     }
