@@ -30,7 +30,7 @@ pub(crate) struct Counted {
 /// Program that is compared with crawlmark.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// The program, as found in PATH.
+    /// Name in every table: the program, as found in PATH, and perhaps a variant of its arguments after a hyphen.
     pub(crate) name: &'static str,
     /// Arguments for a load.
     pub(crate) arguments: fn(&Load) -> Vec<String>,
@@ -38,8 +38,15 @@ pub(crate) struct Peer {
     pub(crate) read: fn(&str) -> Option<Counted>,
 }
 
+impl Peer {
+    /// The program to look for.
+    pub(crate) fn program(&self) -> &'static str {
+        self.name.split('-').next().unwrap_or(self.name)
+    }
+}
+
 /// Peers that can be compared with.
-pub(crate) const PEERS: [Peer; 7] = [
+pub(crate) const PEERS: [Peer; 9] = [
     Peer { name: "wrk", arguments: wrk, read: read_wrk },
     Peer { name: "oha", arguments: oha, read: read_oha },
     Peer { name: "hey", arguments: hey, read: read_hey },
@@ -47,6 +54,8 @@ pub(crate) const PEERS: [Peer; 7] = [
     Peer { name: "h2load", arguments: h2load, read: read_h2load },
     Peer { name: "bombardier", arguments: bombardier, read: read_bombardier },
     Peer { name: "zrk", arguments: zrk, read: read_zrk },
+    Peer { name: "shb", arguments: shb, read: read_shb },
+    Peer { name: "shb-eager", arguments: shb_eager, read: read_shb },
 ];
 
 /// The peer that ratios are taken to.
@@ -92,6 +101,15 @@ fn bombardier(load: &Load) -> Vec<String> {
 
 fn zrk(load: &Load) -> Vec<String> {
     words(["-t", "1", "-c", "C", "-d", "Ss", "--closed", "--format", "json", "URL"], load)
+}
+
+fn shb(load: &Load) -> Vec<String> {
+    words(["-t", "1", "-c", "C", "-z", "Ss", "--json", "URL"], load)
+}
+
+/// Without its wait for a batch of answers, which is in the latency that it reports.
+fn shb_eager(load: &Load) -> Vec<String> {
+    words(["-t", "1", "-c", "C", "-z", "Ss", "--batch-size", "1", "--json", "URL"], load)
 }
 
 /// `  122251 requests in 2.00s, 25.88MB read`, `Requests/sec:  61056.81`; `Non-2xx or 3xx responses: 3` when there are.
@@ -157,6 +175,15 @@ fn read_zrk(text: &str) -> Option<Counted> {
     let requests = root.get("requests")?.as_u64()?;
     let good = root.pointer("/status_codes/2xx")?.as_u64()?;
     Some(Counted { requests, per_s: root.get("achieved_rate")?.as_f64()?, failed: requests.saturating_sub(good) })
+}
+
+/// `{.., "requests": {"total": 722541, ..}, "requestsPerSec": 360757.1, "statusCodes": {"200": 722541}, ..}`.
+fn read_shb(text: &str) -> Option<Counted> {
+    let root = object(text)?;
+    let requests = root.pointer("/requests/total")?.as_u64()?;
+    let statuses = root.get("statusCodes")?.as_object()?;
+    let good: u64 = statuses.iter().filter(|(status, _)| status.starts_with('2')).filter_map(|(_, n)| n.as_u64()).sum();
+    Some(Counted { requests, per_s: root.get("requestsPerSec")?.as_f64()?, failed: requests.saturating_sub(good) })
 }
 
 /// The number that follows `label` at the beginning of a line.

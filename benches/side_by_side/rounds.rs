@@ -127,7 +127,7 @@ impl<'a> Bench<'a> {
             if !arguments.peers.is_empty() && !arguments.peers.iter().any(|name| name == peer.name) {
                 continue;
             }
-            match in_path(peer.name) {
+            match in_path(peer.program()) {
                 Some(program) => clients.push(Client::Peer(peer, program)),
                 None => missing.push(peer.name),
             }
