@@ -4,7 +4,7 @@
 //! | room | for |
 //! |---|---|
 //! | `run`, `ab`, `scale`, `capacity`, `ladder`, `compare`, `report`, `serve`, `selftest` | arguments and help of each command |
-//! | `throttling`, `tls` | groups of flags of `run`: throttling, retries and limits per host; https |
+//! | `throttling`, `proxy`, `tls` | groups of flags of `run`: throttling, retries and limits per host; proxies; https |
 //! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`) |
 //! | `output` | output options of the commands that run rounds |
 //! | `recorded` | the command line that a result keeps, and the flags that rounds may not have |
@@ -18,6 +18,7 @@ mod export;
 mod ladder;
 mod line;
 mod output;
+mod proxy;
 mod recorded;
 mod report;
 mod run;
@@ -44,6 +45,8 @@ pub use cut::{CutArgs, OutcomeFilter};
 pub use export::{Destination, Export};
 pub use ladder::{LadderArgs, RungNumber};
 pub use output::{FormArgs, OutputArgs};
+pub(crate) use proxy::NO_PROXY;
+pub use proxy::ProxyArgs;
 pub use recorded::Typed;
 pub(crate) use recorded::{given_in_rounds, is_recorded, refused_in_rounds};
 pub use report::{Ground, ReportArgs};

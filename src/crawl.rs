@@ -9,6 +9,7 @@
 //! | `targets`, `template` | URLs, hosts, and IDs in them |
 //! | `request` | bytes of a request |
 //! | `pool`, `reuse`, `connection`, `dial` | connections: idle ones, their limit of requests, reading and writing, opening |
+//! | [`proxy`] | proxies, their sessions and handshakes |
 //! | `connect_to`, `local_ips`, `source_addresses` | `--connect-to`, `--local-ips`, and the address of each connection |
 //! | [`tls`] | https: certificates, handshakes, kinds of failures |
 //! | [`codec`], `head`, `header_fields` | decoding of a response, and its `malformed` errors |
@@ -26,6 +27,7 @@ mod head;
 mod header_fields;
 mod local_ips;
 mod pool;
+pub mod proxy;
 pub mod redact;
 mod request;
 mod reuse;
@@ -56,6 +58,7 @@ pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Stat
 pub use self::header_fields::HeaderFields;
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
 use self::pool::Pool;
+use self::proxy::{Hop, Proxies};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
 pub use self::source_addresses::ConnectionSlots;
@@ -71,7 +74,7 @@ pub const OPEN_PER_LANE: usize = 1 + pool::RESTING_PER_LANE;
 /// Everything a shard needs to crawl.
 #[derive(Debug, Clone)]
 pub struct CrawlSpec {
-    /// Addresses of each host, by its number; tried in turn until one answers.
+    /// Addresses of each host, by its number; tried in turn until one answers. None of a host whose proxy looks them up.
     pub addresses: Vec<Vec<SocketAddr>>,
     /// Hosts and paths of the requests.
     pub targets: Arc<Targets>,
@@ -92,6 +95,20 @@ pub struct CrawlSpec {
     pub held: HoldHeader,
     /// TLS settings; none without an https:// host.
     pub tls: Option<tls::Tls>,
+    /// Proxies; none if every host is connected to directly.
+    pub proxies: Option<Arc<Proxies>>,
+}
+
+impl CrawlSpec {
+    /// Return the addresses that connections are opened to: those of each host, none of a host behind a proxy, then those of each proxy.
+    #[must_use]
+    pub fn peers(&self) -> Vec<&[SocketAddr]> {
+        let is_direct = |host: usize| self.proxies.as_ref().is_none_or(|proxies| !proxies.serves(host));
+        let hosts = self.addresses.iter().enumerate();
+        let hosts = hosts.map(|(host, addresses)| if is_direct(host) { &**addresses } else { &[] });
+        let proxies = self.proxies.iter().flat_map(|proxies| &proxies.all).map(|proxy| &*proxy.addresses);
+        hosts.chain(proxies).collect()
+    }
 }
 
 /// Use of the target's header about how long it held an answer back.
@@ -116,8 +133,12 @@ pub struct Crawl<D: Dial = Tcp> {
     pool: Pool<Box<Connection<D::Stream>>>,
     /// Source addresses of the shard's connections, if any were given.
     source_addresses: Option<SourceAddresses>,
-    /// Index of the address that answered last, for each host.
+    /// Index of the address that answered last, for each host, then for each proxy.
     address: Vec<Cell<usize>>,
+    /// Number of the next connection through a proxy, among those of the run.
+    turn: Cell<u64>,
+    /// Position of the shard's connections among those of the run.
+    slots: ConnectionSlots,
 }
 
 impl Crawl {
@@ -135,29 +156,38 @@ impl<D: Dial> Crawl<D> {
         let writer = request::Writer::new(&spec.request, &spec.targets);
         let checker = Checker::new(spec.expect.clone());
         let pool = Pool::new(spec.targets.hosts().len(), connections);
-        let address = spec.addresses.iter().map(|_| Cell::new(0)).collect();
-        Self { dial, spec, clock, writer, checker, pool, source_addresses: None, address }
-            .at(ConnectionSlots::default())
+        let proxies = spec.proxies.as_ref().map_or(0, |proxies| proxies.all.len());
+        let address = (0..spec.targets.hosts().len() + proxies).map(|_| Cell::new(0)).collect();
+        let (turn, slots) = (Cell::new(0), ConnectionSlots::default());
+        Self { dial, spec, clock, writer, checker, pool, source_addresses: None, address, turn, slots }.at(slots)
     }
 
-    /// Set the place of the shard among the others, which decides the source addresses of its connections.
+    /// Set the place of the shard among the others, which decides the source addresses, proxies and sessions of its connections.
     #[must_use]
     pub fn at(mut self, slots: ConnectionSlots) -> Self {
         let source_addresses =
             |ips: &LocalIps| SourceAddresses::new(ips.clone(), self.spec.reuse, slots, self.spec.targets.hosts().len());
         self.source_addresses = self.spec.local_ips.as_ref().map(source_addresses);
+        (self.turn, self.slots) = (Cell::new(u64::from(slots.shard)), slots);
         self
     }
 
     async fn connect(&self, host: usize, flight: &Flight) -> Result<Connection<D::Stream>, ErrorKind> {
         let began = self.clock.now();
         let mut last = ErrorKind::ConnectFailed;
-        let (addresses, address) = (&self.spec.addresses[host], &self.address[host]);
+        let hop = self.hop(host);
+        let (addresses, address) = match (&hop, &self.spec.proxies) {
+            (Some(hop), Some(proxies)) => {
+                let address = &self.address[self.spec.targets.hosts().len() + hop.proxy];
+                (&proxies.all[hop.proxy].addresses, address)
+            }
+            _ => (&self.spec.addresses[host], &self.address[host]),
+        };
         let mut slot = self.source_addresses.as_ref().map(|source_addresses| source_addresses.take(host));
         for turn in 0..addresses.len() {
             let index = (address.get() + turn) % addresses.len();
             let route = match self.route(host, addresses[index], slot.as_ref()) {
-                Ok(route) => route,
+                Ok(route) => Route { hop: hop.as_ref(), ..route },
                 Err(kind) => {
                     last = kind;
                     continue;
@@ -168,21 +198,36 @@ impl<D: Dial> Crawl<D> {
                 Ok(connection) => {
                     address.set(index);
                     flight.opened(self.clock.now().since(began));
-                    return Ok(connection.with_slot(slot.take()));
+                    return Ok(connection.with(hop, slot.take()));
                 }
                 Err(kind) => last = kind,
             }
         }
+        if last == ErrorKind::ProxyTargetUnreachable {
+            // Of the target: the next connection tries another one.
+            self.address[host].set(self.address[host].get().wrapping_add(1));
+        }
         Err(last)
     }
 
+    /// Return the way of the next connection to a host; none if it is connected to directly.
+    fn hop(&self, host: usize) -> Option<Hop> {
+        let (proxies, targets) = (self.spec.proxies.as_ref()?, &self.spec.targets);
+        let turn = self.turn.get();
+        let of_host = &self.spec.addresses[host];
+        let address = self.address[host].get().checked_rem(of_host.len()).map(|index| of_host[index]);
+        let hop = proxies.hop((host, &targets.hosts()[host]), turn, address)?;
+        self.turn.set(turn.wrapping_add(u64::from(self.slots.shards.max(1))));
+        Some(hop)
+    }
+
     /// Return the route to `to` from the source address of a slot; fails if that has none of this family.
-    fn route(&self, host: usize, to: SocketAddr, slot: Option<&ConnectionSlot>) -> Result<Route, ErrorKind> {
+    fn route(&self, host: usize, to: SocketAddr, slot: Option<&ConnectionSlot>) -> Result<Route<'static>, ErrorKind> {
         let Some((source_addresses, slot)) = self.source_addresses.as_ref().zip(slot) else {
-            return Ok(Route { to, from: None, host });
+            return Ok(Route { to, from: None, host, hop: None });
         };
         let from = source_addresses.address(slot, Family::of(to.ip())).ok_or(ErrorKind::AddressUnavailable)?;
-        Ok(Route { to, from: Some(from), host })
+        Ok(Route { to, from: Some(from), host, hop: None })
     }
 
     /// An attempt that failed now, of which nothing was sent.

@@ -52,6 +52,14 @@ pub(crate) enum Error {
         /// Error of the system.
         error: io::Error,
     },
+    /// A proxy cannot be connected to.
+    #[error("connect to the proxy {proxy}: {error}. Start the proxy, or check the host and port of --proxy")]
+    Proxy {
+        /// URL of the proxy, without credentials.
+        proxy: String,
+        /// Error of the system.
+        error: io::Error,
+    },
     /// No host of several can be crawled.
     #[error("reach any of the {} hosts: {}", .0.len(), join(.0))]
     NoHost(Vec<Error>),
@@ -179,6 +187,7 @@ impl Error {
             Self::Kept { error, .. } => error.exit_code(),
             Self::Resolve { .. }
             | Self::Unreachable { .. }
+            | Self::Proxy { .. }
             | Self::NoHost(_)
             | Self::Shared(_)
             | Self::Listen(_)

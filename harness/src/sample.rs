@@ -38,6 +38,8 @@ pub struct Permit {
 pub enum Opening {
     /// The TCP connection.
     Tcp(Nanos),
+    /// The tunnel through a proxy.
+    Tunnel(Nanos),
     /// The TLS handshake.
     Tls(Nanos),
 }
@@ -58,8 +60,10 @@ pub struct Handshake {
 /// An open connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// Time to open it, without the TLS handshake, ns.
+    /// Time to open it to the target or the proxy, without what follows, ns.
     pub connect_ns: u64,
+    /// Time for a proxy to open a tunnel, ns; none of a connection without one.
+    pub tunnel_ns: Option<u64>,
     /// The TLS handshake; none of a connection without TLS.
     pub handshake: Option<Handshake>,
 }
@@ -185,6 +189,18 @@ pub enum ErrorKind {
     Io,
     /// The answer did not follow the protocol.
     Malformed,
+    /// The proxy does not accept the credentials.
+    ProxyAuth,
+    /// The proxy closed the connection before its answer.
+    ProxyClosed,
+    /// The proxy does not speak the protocol of its URL.
+    ProxyNotSpoken,
+    /// The proxy refuses to connect to the target.
+    ProxyRefused,
+    /// The proxy cannot connect to the target.
+    ProxyTargetUnreachable,
+    /// The proxy cannot be connected to.
+    ProxyUnreachable,
     /// The connection was reset.
     Reset,
     /// The answer did not come, or did not end, in time.
@@ -228,7 +244,9 @@ impl ErrorKind {
     pub const fn is_lasting(self) -> bool {
         matches!(
             self,
-            Self::TlsBadCertificate
+            Self::ProxyAuth
+                | Self::ProxyNotSpoken
+                | Self::TlsBadCertificate
                 | Self::TlsExpired
                 | Self::TlsIncompatible
                 | Self::TlsNotSpoken
@@ -253,6 +271,12 @@ impl ErrorKind {
             Self::ConnectFailed => "connect_failed",
             Self::AddressUnavailable => "address_unavailable",
             Self::TooManyFiles => "too_many_files",
+            Self::ProxyAuth => "proxy_auth",
+            Self::ProxyClosed => "proxy_closed",
+            Self::ProxyNotSpoken => "proxy_not_spoken",
+            Self::ProxyRefused => "proxy_refused",
+            Self::ProxyTargetUnreachable => "proxy_target_unreachable",
+            Self::ProxyUnreachable => "proxy_unreachable",
             Self::Timeout => "timeout",
             Self::TlsAlert => "tls_alert",
             Self::TlsBadCertificate => "tls_bad_certificate",

@@ -52,7 +52,7 @@ pub enum Series {
     BudgetWait,
     /// Admitted to sent. Censored: requests that were never sent, for want of a connection.
     PoolWait,
-    /// Opening a connection, without its TLS handshake. Censored: those that timed out, or were still opening at the end.
+    /// Opening a connection to the target or the proxy, without tunnel and TLS handshake. Censored: those that timed out, or were still opening at the end.
     Connect,
     /// Whole time of an item, from the scheduled time of its first attempt to the end of its last. Censored: items that were due and had
     /// not ended when the run was over, and those of which the last attempt timed out.
@@ -69,6 +69,9 @@ pub enum Series {
     ResponseError,
     /// TLS handshakes. Censored: those that timed out, or were still under way at the end. Only of targets over TLS.
     Tls,
+    /// Opening a tunnel through a proxy that is connected. Censored: those that timed out, or were still opening at the end. Only of
+    /// targets behind a proxy.
+    Tunnel,
     /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims more than that. Only of
     /// targets that say it, to a workload that reads it; in no report.
     Overhead,
@@ -76,7 +79,7 @@ pub enum Series {
 
 impl Series {
     /// Every series, in the order of its discriminant.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ServiceOk,
         Self::ServiceThrottled,
         Self::ServiceError,
@@ -91,8 +94,12 @@ impl Series {
         Self::ResponseThrottled,
         Self::ResponseError,
         Self::Tls,
+        Self::Tunnel,
         Self::Overhead,
     ];
+
+    /// Parts of opening a connection that only some connections have. They are kept along with [`Series::Connect`].
+    pub const OPENING: [Self; 2] = [Self::Tls, Self::Tunnel];
 
     /// Those that are kept per interval as well.
     pub const PER_INTERVAL: [Self; 6] = [
@@ -142,6 +149,7 @@ impl Series {
             Self::ResponseThrottled => "response_throttled",
             Self::ResponseError => "response_error",
             Self::Tls => "tls",
+            Self::Tunnel => "tunnel",
             Self::Overhead => "overhead",
         }
     }
@@ -221,7 +229,7 @@ impl ShardStats {
     pub fn cut_off(&mut self, kept: &[Series], rest: &Unfinished) {
         self.book(kept, |series| rest.took(series));
         if kept.contains(&Series::Connect) {
-            self.book(&[Series::Tls], |series| rest.took(series));
+            self.book(&Series::OPENING, |series| rest.took(series));
         }
     }
 
@@ -252,8 +260,11 @@ impl ShardStats {
         self.counters.open_connection(opened);
         if kept.contains(&Series::Connect) {
             self.timing_mut(Series::Connect).record(opened.connect_ns);
-            if let Some(handshake) = &opened.handshake {
-                self.timing_mut(Series::Tls).record(handshake.ns);
+            let (tunnel_ns, tls_ns) = (opened.tunnel_ns, opened.handshake.map(|handshake| handshake.ns));
+            for (series, ns) in [(Series::Tunnel, tunnel_ns), (Series::Tls, tls_ns)] {
+                if let Some(ns) = ns {
+                    self.timing_mut(series).record(ns);
+                }
             }
         }
     }
@@ -380,13 +391,11 @@ impl Unfinished {
             Series::Ttfb => from(sent, self.in_flight.and_then(|flight| flight.first_byte)),
             Series::BudgetWait => from(self.limited, None),
             Series::PoolWait => from(self.admitted, sent),
-            Series::Connect => match self.opening? {
-                Opening::Tcp(began) => from(Some(began), None),
-                Opening::Tls(_) => None,
-            },
-            Series::Tls => match self.opening? {
-                Opening::Tls(began) => from(Some(began), None),
-                Opening::Tcp(_) => None,
+            Series::Connect | Series::Tunnel | Series::Tls => match (series, self.opening?) {
+                (Series::Connect, Opening::Tcp(began))
+                | (Series::Tunnel, Opening::Tunnel(began))
+                | (Series::Tls, Opening::Tls(began)) => from(Some(began), None),
+                _ => None,
             },
             Series::Item => from(self.first_intended, None),
             Series::ResponseOk => from(self.intended, None),
@@ -425,7 +434,7 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
         Series::BudgetWait => exactly(true, sample.budget_wait_ns()),
         Series::Overhead => sample.overhead_ns().map(Took::Exactly),
         // Not of attempts: they are recorded when they happen.
-        Series::Connect | Series::Tls | Series::LoopLag => None,
+        Series::Connect | Series::Tunnel | Series::Tls | Series::LoopLag => None,
     }
 }
 
@@ -506,13 +515,18 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_handshake_is_counted_and_timed_apart_from_its_connection() {
+    fn tunnel_and_handshake_are_counted_and_timed_apart_from_their_connection() {
         use crate::workload::{Flight, Handshake};
         let handshake = |is_resumed| Handshake { ns: 70, is_resumed, version: "TLSv1.3", cipher: "AES" };
         let mut stats = ShardStats::new(bounds());
-        for handshake in [None, Some(handshake(false)), Some(handshake(true))] {
+        for (tunnel_ns, handshake) in [(None, None), (Some(11), Some(handshake(false))), (None, Some(handshake(true)))]
+        {
             let flight = Flight::default();
             flight.opening(Nanos(5));
+            if let Some(ns) = tunnel_ns {
+                flight.tunnelling(Nanos(24));
+                flight.tunnelled(ns);
+            }
             if let Some(handshake) = handshake {
                 flight.shaking_hands(Nanos(35));
                 flight.shook_hands(handshake);
@@ -521,16 +535,21 @@ pub(crate) mod tests {
             stats.open_connection(&flight.take_opened().unwrap(), &Series::ALL);
         }
         let exact = |stats: &ShardStats, series| *stats.timing(series).unwrap().exact();
-        let (connect, tls) = (exact(&stats, Series::Connect), exact(&stats, Series::Tls));
-        assert_eq!((connect.count, connect.min_ns, connect.max_ns), (3, 30, 100));
+        let [connect, tunnel, tls] = [Series::Connect, Series::Tunnel, Series::Tls].map(|series| exact(&stats, series));
+        assert_eq!((connect.count, connect.min_ns, connect.max_ns), (3, 19, 100));
+        assert_eq!((tunnel.count, tunnel.min_ns), (1, 11));
         assert_eq!((tls.count, tls.min_ns, tls.max_ns), (2, 70, 70));
         let TlsCounts { full, resumed, sessions } = &stats.counters.tls;
         assert_eq!((*full, *resumed, sessions["TLSv1.3 AES"]), (1, 1, 2));
-        for (opening, [connecting, shaking]) in [(Opening::Tcp(Nanos(5)), [1, 0]), (Opening::Tls(Nanos(5)), [1, 1])] {
+        for (opening, expected) in [
+            (Opening::Tcp(Nanos(5)), [1, 0, 0]),
+            (Opening::Tunnel(Nanos(5)), [1, 1, 0]),
+            (Opening::Tls(Nanos(5)), [1, 1, 1]),
+        ] {
             let rest = Unfinished { now: Nanos(9), opening: Some(opening), ..Unfinished::default() };
             stats.cut_off(&[Series::Connect], &rest);
-            let censored = [Series::Connect, Series::Tls].map(|series| exact(&stats, series).censored);
-            assert_eq!(censored, [connecting, shaking]);
+            let censored = [Series::Connect, Series::Tunnel, Series::Tls].map(|series| exact(&stats, series).censored);
+            assert_eq!(censored, expected);
         }
     }
 

@@ -68,6 +68,7 @@ pub struct Flight {
     has_notes: Cell<bool>,
     progress: Cell<Option<InFlight>>,
     opening: Cell<Option<Opening>>,
+    tunnel_ns: Cell<Option<u64>>,
     handshake: Cell<Option<Handshake>>,
     connect_ns: Cell<Option<u64>>,
     explanation: RefCell<Option<(ErrorKind, String)>>,
@@ -89,7 +90,18 @@ impl Flight {
     pub fn opening(&self, began: Nanos) {
         self.has_notes.set(true);
         self.opening.set(Some(Opening::Tcp(began)));
+        self.tunnel_ns.set(None);
         self.handshake.set(None);
+    }
+
+    /// Note that a proxy is asked for a tunnel, from `began` on.
+    pub fn tunnelling(&self, began: Nanos) {
+        self.opening.set(Some(Opening::Tunnel(began)));
+    }
+
+    /// Note that the tunnel is open, after so many ns.
+    pub fn tunnelled(&self, ns: u64) {
+        self.tunnel_ns.set(Some(ns));
     }
 
     /// Note the start of the TLS handshake of the connection that is being opened.
@@ -97,9 +109,9 @@ impl Flight {
         self.opening.set(Some(Opening::Tls(began)));
     }
 
-    /// True if the connection that is being opened is in its TLS handshake.
-    pub fn is_shaking_hands(&self) -> bool {
-        matches!(self.opening.get(), Some(Opening::Tls(_)))
+    /// Return the phase of the connection that is being opened, if one is.
+    pub fn phase(&self) -> Option<Opening> {
+        self.opening.get()
     }
 
     /// Note a complete TLS handshake of the connection that is being opened.
@@ -152,7 +164,7 @@ impl Flight {
         self.progress.get()
     }
 
-    /// Note that a connection was opened for the attempt, in `connect_ns`, which includes its TLS handshake. Call once it is open,
+    /// Note that a connection was opened for the attempt, in `connect_ns`, which includes its tunnel and TLS handshake. Call once it is open,
     /// before `clear_to_send`: the engine counts it then, however the attempt ends.
     pub fn opened(&self, connect_ns: u64) {
         self.has_notes.set(true);
@@ -162,8 +174,9 @@ impl Flight {
 
     /// Take the connection that was noted last.
     pub(crate) fn take_opened(&self) -> Option<Opened> {
-        let connect_ns = self.connect_ns.take()?;
-        let handshake = self.handshake.take();
-        Some(Opened { connect_ns: connect_ns.saturating_sub(handshake.map_or(0, |shaken| shaken.ns)), handshake })
+        let (connect_ns, tunnel_ns, handshake) =
+            (self.connect_ns.take()?, self.tunnel_ns.take(), self.handshake.take());
+        let later_ns = tunnel_ns.unwrap_or(0) + handshake.map_or(0, |shaken| shaken.ns);
+        Some(Opened { connect_ns: connect_ns.saturating_sub(later_ns), tunnel_ns, handshake })
     }
 }

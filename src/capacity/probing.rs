@@ -327,17 +327,14 @@ fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
     Ok((typed.into_iter().chain(missing).collect(), false))
 }
 
-fn bounds(args: &CapacityArgs, stranger: Option<std::net::IpAddr>) -> Result<Bounds, Error> {
+fn bounds(args: &CapacityArgs, stranger: Option<String>) -> Result<Bounds, Error> {
     let greatest = match (args.max_rate, stranger) {
         (Some(rate), _) => Pace::at_most(rate).ok_or_else(|| {
             Error::Usage("--max-rate must be 1/min or more: rates are whole numbers per minute".to_owned())
         })?,
         (None, None) => Pace::nearest(GREATEST),
-        (None, Some(address)) => {
-            return Err(Error::Usage(format!(
-                "the URL's host has the address {address}, which is neither this machine nor a private network: say how far \
-                 you may push it, for example --max-rate 100/s"
-            )));
+        (None, Some(why)) => {
+            return Err(Error::Usage(format!("{why}: say how far you may push it, for example --max-rate 100/s")));
         }
     };
     let least = Pace::of(args.from);

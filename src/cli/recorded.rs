@@ -13,7 +13,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::run::report::{CommandLine, TARGET_PROCESSES};
 
-use super::Cli;
+use super::{Cli, NO_PROXY};
+use crate::crawl::proxy::ProxyUrl;
 use crate::crawl::redact;
 
 /// Treatment in the recorded command line.
@@ -74,6 +75,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "max_requests_per_connection",
             "local_ips",
             "connect_to",
+            "session",
             "cacert",
             "insecure",
             "cert",
@@ -97,7 +99,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "target_faults",
         ],
     ),
-    (Record::Redacted, InRounds::Allowed, &["url"]),
+    (Record::Redacted, InRounds::Allowed, &["url", PROXY]),
     (Record::Withheld, InRounds::Allowed, &[HEADERS, "body"]),
     (Record::FromPlan, InRounds::Allowed, &["shards", TARGET_PROCESSES]),
     (Record::Never, InRounds::Refused, &["out", "json", "quiet", "exports", "png", "output_format"]),
@@ -108,9 +110,11 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
 /// Parts that are withheld as a whole.
 const BODY: &str = "--body ...";
 const IN_QUERY: &str = "secrets in the query of the URL, which stand there as `...`";
+const IN_PROXY: &str = "user name and password of --proxy";
 const IN_INPUT: &str = "the lines that standard input held (--urls -)";
 
 const HEADERS: &str = "headers";
+const PROXY: &str = "proxy";
 const URLS: &str = "urls";
 
 fn treatment(id: &str) -> Option<(Record, InRounds)> {
@@ -162,7 +166,8 @@ pub(crate) fn is_recorded(command: &CommandLine) -> bool {
     };
     let is_withheld = |part: &String| {
         let name = part.strip_prefix("--header '").and_then(|part| part.split(':').next());
-        [BODY, IN_QUERY, IN_INPUT].contains(&&**part) || name.is_some_and(|name| header(&format!("{name}:")) == *part)
+        [BODY, IN_QUERY, IN_PROXY, IN_INPUT].contains(&&**part)
+            || name.is_some_and(|name| header(&format!("{name}:")) == *part)
     };
     arguments.first().is_some_and(|name| name == program.get_name())
         && run.get_arguments().all(is_recorded)
@@ -172,6 +177,12 @@ pub(crate) fn is_recorded(command: &CommandLine) -> bool {
 /// The flag of a header, without its value.
 fn header(value: &str) -> String {
     format!("--header '{}'", redact::header(value))
+}
+
+/// The URL of a proxy, without its credentials; nothing of one that cannot be read.
+fn proxy(url: &str) -> String {
+    let parsed = url.parse::<ProxyUrl>().map(|url| url.to_string());
+    parsed.unwrap_or_else(|_| if url == NO_PROXY { NO_PROXY } else { "..." }.to_owned())
 }
 
 /// Recorded arguments of `run`; empty for another command.
@@ -195,9 +206,11 @@ impl Typed {
             match treatment(id).map(|(record, _)| record) {
                 Some(Record::AsTyped) => all.record(argument, values),
                 Some(Record::Redacted) => {
-                    let told: Vec<String> = values.iter().map(|url| redact::url(url)).collect();
+                    let (redact, part): (fn(&str) -> String, _) =
+                        if id == PROXY { (proxy, IN_PROXY) } else { (redact::url, IN_QUERY) };
+                    let told: Vec<String> = values.iter().map(|url| redact(url)).collect();
                     if told != values {
-                        all.withheld.push(IN_QUERY.to_owned());
+                        all.withheld.push(part.to_owned());
                     }
                     all.record(argument, told);
                 }

@@ -14,8 +14,8 @@ use crawlmark_results::run::gates::Condition;
 use super::export::EXPORT;
 use super::report::PNG;
 use super::{
-    Auto, Export, Ground, PerHostArgs, ThrottlingArgs, TlsArgs, parse_error_rate, parse_limit_time, parse_method,
-    parse_name, parse_tag, whole,
+    Auto, Export, Ground, PerHostArgs, ProxyArgs, ThrottlingArgs, TlsArgs, parse_error_rate, parse_limit_time,
+    parse_method, parse_name, parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, LocalIps};
 
@@ -302,7 +302,7 @@ pub struct RunArgs {
     /// Time limit per request, once it has a connection
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Network")]
     pub timeout: Duration,
-    /// Time limit for opening a connection, TLS handshake included
+    /// Time limit for opening a connection, tunnel and TLS handshake included
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, help_heading = "Network")]
     pub connect_timeout: Duration,
     /// Open a new connection for every request
@@ -325,6 +325,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "HOST:PORT:ADDRESS:PORT", help_heading = "Network")]
     pub connect_to: Vec<ConnectTo>,
 
+    /// Proxies
+    #[command(flatten)]
+    pub proxy: ProxyArgs,
     /// TLS
     #[command(flatten)]
     pub tls: TlsArgs,

@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::{Attempt, ErrorKind};
+use crawlmark_harness::sample::{Attempt, ErrorKind, Opening, Outcome};
 use crawlmark_harness::workload::{Flight, InFlight};
 use http::Method;
 
@@ -32,9 +32,13 @@ use super::codec::{Cut, Decoder, RequestKind};
 use super::dial::{Dial, Route, Stream};
 use super::expect::Expected;
 use super::head::HeadFacts;
+use super::proxy::{Absolute, Hop, Way};
 use super::reuse::{After, Left};
 use super::source_addresses::ConnectionSlot;
 use super::{CrawlSpec, HoldHeader, tls};
+
+/// Status with which a proxy asks for credentials. No target may send it (RFC 9110, 15.5.8).
+const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
 
 /// A connection that is open.
 #[derive(Debug)]
@@ -54,6 +58,8 @@ pub(super) struct Connection<S: Stream> {
     is_seen_open: bool,
     /// True if the connection may carry another request: the last response is complete and did not close it.
     is_kept_alive: bool,
+    /// Parts of its requests to a proxy that forwards them; none of a connection to the target.
+    absolute: Option<Absolute>,
     /// Its connection slot, where that decides its source address.
     _slot: Option<ConnectionSlot>,
 }
@@ -73,7 +79,7 @@ impl<S: Stream> Connection<S> {
     /// Open a connection.
     pub(super) async fn open<D>(
         (dial, flight): (&D, &Flight),
-        route: Route,
+        route: Route<'_>,
         spec: &CrawlSpec,
     ) -> Result<Self, ErrorKind>
     where
@@ -82,10 +88,14 @@ impl<S: Stream> Connection<S> {
         let timeout = spec.connect_timeout;
         let connected = tokio::time::timeout(timeout, dial.dial(route, flight)).await;
         let timed_out = |_| {
-            if flight.is_shaking_hands() {
-                let details = format!("the connection was open, and its TLS handshake not answered within {timeout:?}");
-                flight.explain(ErrorKind::ConnectTimeout, details);
-            }
+            let proxy = route.hop.map(|hop| &*hop.name);
+            let details = match (flight.phase(), proxy) {
+                (Some(Opening::Tls(_)), _) => "the connection was open, and its TLS handshake not answered".to_owned(),
+                (Some(Opening::Tunnel(_)), Some(proxy)) => format!("{proxy} was connected, and opened no tunnel"),
+                (_, Some(proxy)) => format!("{proxy} accepted no connection"),
+                (_, None) => return ErrorKind::ConnectTimeout,
+            };
+            flight.explain(ErrorKind::ConnectTimeout, format!("{details} within {timeout:?}"));
             ErrorKind::ConnectTimeout
         };
         let stream = connected.map_err(timed_out)?.map_err(|error| connect_error(&error, flight))?;
@@ -102,18 +112,23 @@ impl<S: Stream> Connection<S> {
             left: spec.reuse.begin(),
             is_seen_open: false,
             is_kept_alive: true,
+            absolute: None,
             _slot: None,
         })
     }
 
-    /// Attach a connection slot, which stays taken while the connection is open.
-    pub(super) fn with_slot(self, slot: Option<ConnectionSlot>) -> Self {
-        Self { _slot: slot, ..self }
+    /// Attach the proxy that it goes through, and a connection slot, which stays taken while the connection is open.
+    pub(super) fn with(self, hop: Option<Hop>, slot: Option<ConnectionSlot>) -> Self {
+        let absolute = hop.and_then(|hop| match hop.way {
+            Way::Absolute(absolute) => Some(absolute),
+            Way::Tunnel(_) => None,
+        });
+        Self { absolute, _slot: slot, ..self }
     }
 
-    /// Buffer that the next request is written to.
-    pub(super) const fn output(&mut self) -> &mut Vec<u8> {
-        &mut self.output
+    /// Buffer that the next request is written to, and its parts for a proxy that forwards it.
+    pub(super) const fn output(&mut self) -> (&mut Vec<u8>, Option<&Absolute>) {
+        (&mut self.output, self.absolute.as_ref())
     }
 
     /// Bytes and times since the last exchange began.
@@ -174,7 +189,10 @@ impl<S: Stream> Connection<S> {
             Exchange { body, writing: Writing::On, expected, malformed: None, has_head: false, watch, left: 0 };
         let done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;
         let Some(head) = &self.head else { return Err(self.broken(&exchange, ErrorKind::Malformed)) };
-        let attempt = answer::attempt(head, exchange.expected.verdict(head));
+        let mut attempt = answer::attempt(head, exchange.expected.verdict(head));
+        if self.absolute.is_some() && head.status == PROXY_AUTHENTICATION_REQUIRED {
+            attempt.outcome = Outcome::Error(ErrorKind::ProxyAuth);
+        }
         // After surplus bytes, or an answer to a request that was not sent to its end, the next answer could not be attributed.
         let may_keep = self.decoder.keeps_alive() && exchange.writing == Writing::Done && !self.left.is_none();
         let has_surplus = !self.input.unread().is_empty();
@@ -313,8 +331,9 @@ fn connect_error(error: &io::Error, flight: &Flight) -> ErrorKind {
     // Linux's numbers for "too many open files", here and in the system; the standard library has no names for them.
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
-    if let Some(kind) = tls::kind_of(error) {
-        return kind;
+    if let Some(failure) = tls::failure_of(error) {
+        flight.explain(failure.kind, failure.details.clone());
+        return failure.kind;
     }
     match error.kind() {
         io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,

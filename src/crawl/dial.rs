@@ -1,4 +1,4 @@
-//! Opening of a crawl's connections: over TCP, with TLS for https:// hosts; in memory for tests in virtual time.
+//! Opening of a crawl's connections: over TCP, through a proxy if there is one, with TLS for https:// hosts; in memory for tests in virtual time.
 //!
 //! The crawl is generic over [`Dial`], so the hot path has no branch for it. Handshakes are timed here; `Flight` passes them to the
 //! engine, which counts them. It must not know what the bytes mean.
@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::workload::{Flight, Handshake};
 use nix::errno::Errno;
 use nix::sys::socket::{SockaddrStorage, bind, setsockopt, sockopt};
@@ -17,6 +18,7 @@ use rustls::{ClientConnection, HandshakeKind, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpSocket, TcpStream};
 
+use super::proxy::{self, Hop, Way};
 use super::tls::{Failure, Tls, Wire};
 
 /// Byte stream of a connection.
@@ -31,14 +33,16 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
 impl Stream for DuplexStream {}
 
 /// From where to where a connection goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route {
-    /// The address of the target.
+#[derive(Debug, Clone, Copy)]
+pub struct Route<'a> {
+    /// The address of the target, or of its proxy.
     pub to: SocketAddr,
     /// An address of this machine, of the same family; none leaves it to the kernel.
     pub from: Option<IpAddr>,
     /// Number of the host, which decides whether there is TLS, and the name to verify.
     pub host: usize,
+    /// Proxy to go through.
+    pub hop: Option<&'a Hop>,
 }
 
 /// Opens connections.
@@ -46,9 +50,9 @@ pub trait Dial: Debug + 'static {
     /// Stream of an opened connection.
     type Stream: Stream;
 
-    /// Open a connection, and note its TLS handshake in `flight`. Errors are classified by their [`io::ErrorKind`], as a socket's;
+    /// Open a connection, and note its tunnel and its TLS handshake in `flight`. Errors are classified by their [`io::ErrorKind`], as a socket's;
     /// dropping the future cancels it.
-    fn dial(&self, route: Route, flight: &Flight) -> impl Future<Output = io::Result<Self::Stream>>;
+    fn dial(&self, route: Route<'_>, flight: &Flight) -> impl Future<Output = io::Result<Self::Stream>>;
 }
 
 /// Connections over TCP, with TLS for https:// hosts.
@@ -63,20 +67,45 @@ pub struct Tcp {
 impl Dial for Tcp {
     type Stream = Wire;
 
-    async fn dial(&self, route: Route, flight: &Flight) -> io::Result<Wire> {
-        let stream = connect(route).await?;
+    async fn dial(&self, route: Route<'_>, flight: &Flight) -> io::Result<Wire> {
+        let stream = match route.hop {
+            None => connect(route).await?,
+            Some(hop) => self.connect_through(hop, route, flight).await?,
+        };
         let Some((tls, name)) = self.tls.as_ref().and_then(|tls| Some((tls, tls.name(route.host)?))) else {
             return Ok(Wire::plain(stream));
         };
         let began = self.clock.now();
         flight.shaking_hands(began);
-        let stream = tls.connector().connect(name.clone(), stream).await.map_err(|error| {
-            let failure = Failure::of_handshake(&error);
-            flight.explain(failure.kind, failure.details.clone());
-            failure
-        })?;
+        let connected = tls.connector().connect(name.clone(), stream).await;
+        let stream = connected.map_err(|error| Failure::of_handshake(&error))?;
         flight.shook_hands(handshake(stream.get_ref().1, self.clock.now().since(began)));
         Ok(Wire::Tls(Box::new(stream)))
+    }
+}
+
+impl Tcp {
+    /// Connect to a proxy, and have it connect to the target if it is to.
+    async fn connect_through(&self, hop: &Hop, route: Route<'_>, flight: &Flight) -> io::Result<TcpStream> {
+        let mut stream = connect(route).await.map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::TimedOut => {
+                Failure::new(ErrorKind::ProxyUnreachable, &format!("{}: {error}", hop.name)).into()
+            }
+            // A lack of this machine is none of the proxy.
+            _ => error,
+        })?;
+        if let Way::Tunnel(handshake) = &hop.way {
+            let began = self.clock.now();
+            flight.tunnelling(began);
+            let opened = proxy::open(&mut stream, handshake).await;
+            opened.map_err(|Failure { kind, details }| Failure::new(kind, &format!("{}: {details}", hop.name)))?;
+            flight.tunnelled(self.clock.now().since(began));
+        }
+        Ok(stream)
     }
 }
 
@@ -96,7 +125,7 @@ fn handshake(connection: &ClientConnection, ns: u64) -> Handshake {
 }
 
 /// Open a connection over TCP.
-async fn connect(route: Route) -> io::Result<TcpStream> {
+async fn connect(route: Route<'_>) -> io::Result<TcpStream> {
     let stream = match route.from {
         None => TcpStream::connect(route.to).await?,
         Some(from) => {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, Method};
 
+use super::proxy::Absolute;
 use super::redact;
 use super::reuse::After;
 use super::targets::Targets;
@@ -25,6 +26,8 @@ pub struct RequestShape {
     host_header: HostHeader,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
+    /// Texts beside headers and body that reports must not repeat.
+    withheld: Vec<String>,
 }
 
 /// Source of the `Host` header.
@@ -85,7 +88,13 @@ impl RequestShape {
         }
         let host_header = if map.contains_key(HOST) { HostHeader::Typed } else { HostHeader::OfUrl };
         let headers: Vec<_> = map.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        Ok(Self { method, host_header, headers, body })
+        Ok(Self { method, host_header, headers, body, withheld: Vec::new() })
+    }
+
+    /// Add texts that reports must not repeat: parts of a proxy's credentials.
+    #[must_use]
+    pub fn withholding<'a>(self, texts: impl Iterator<Item = &'a str>) -> Self {
+        Self { withheld: texts.map(str::to_owned).collect(), ..self }
     }
 
     /// The method.
@@ -101,11 +110,12 @@ impl RequestShape {
         of_url.into_iter().chain(self.headers.iter().map(|(name, _)| name.as_str())).collect()
     }
 
-    /// Return what reports must not repeat: the values of its headers, but for the default `User-Agent`, and its body.
+    /// Return what reports must not repeat: the values of its headers, but for the default `User-Agent`, its body, and texts to withhold.
     pub(super) fn texts(&self) -> Vec<Cow<'_, str>> {
         let typed = self.headers.iter().filter(|(_, value)| *value != USER_AGENT_VALUE);
         let values = typed.map(|(_, value)| value.as_bytes());
-        values.chain([self.body.as_ref()]).map(String::from_utf8_lossy).collect()
+        let withheld = self.withheld.iter().map(String::as_bytes);
+        values.chain([self.body.as_ref()]).chain(withheld).map(String::from_utf8_lossy).collect()
     }
 }
 
@@ -172,12 +182,15 @@ impl Writer {
         }
     }
 
-    /// Overwrite `output` with the request for item `id`, with a `Connection` header if it is the last of its connection. Return the
-    /// part of the body to send after it.
-    pub(super) fn write(&self, id: u64, after: After, output: &mut Vec<u8>) -> &[u8] {
+    /// Overwrite `output` with the request for item `id`, with a `Connection` header if it is the last of its connection, in absolute
+    /// form for a proxy that forwards it. Return the part of the body to send after it.
+    pub(super) fn write(&self, id: u64, after: After, (output, absolute): (&mut Vec<u8>, Option<&Absolute>)) -> &[u8] {
         let target = self.targets.of(id);
         output.clear();
         output.extend_from_slice(&self.start);
+        if let Some(absolute) = absolute {
+            output.extend_from_slice(&absolute.origin);
+        }
         output.extend_from_slice(target.before.as_bytes());
         if let Some(after_id) = target.after {
             output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
@@ -186,6 +199,9 @@ impl Writer {
         output.extend_from_slice(&self.after_path);
         if self.host_value == HostValue::OfTarget {
             output.extend_from_slice(self.targets.hosts()[target.host].header().as_bytes());
+        }
+        if let Some(absolute) = absolute {
+            output.extend_from_slice(&absolute.header);
         }
         output.extend_from_slice(if after == After::Close { &self.last_end } else { &self.end });
         &self.long_body
@@ -210,7 +226,7 @@ mod tests {
     /// The request for item `id`, as it is sent.
     fn text(writer: &Writer, id: u64, after: After) -> String {
         let mut output = b"the last one".to_vec();
-        let rest = writer.write(id, after, &mut output);
+        let rest = writer.write(id, after, (&mut output, None));
         String::from_utf8([&output, rest].concat()).unwrap()
     }
 
@@ -224,6 +240,19 @@ mod tests {
                 format!("GET {path} HTTP/1.1\r\nhost: {host}\r\naccept: */*\r\nx-a: 1\r\nuser-agent: me\r\n\r\n");
             assert_eq!(text(&writer, id, After::Keep), head);
         }
+    }
+
+    #[test]
+    fn a_proxy_gets_the_whole_url_and_its_credentials() {
+        let writer = writer(&["http://h:81/a/{id}"], &shape(&["host: other"], "").unwrap());
+        let header = b"\r\nproxy-authorization: Basic x".to_vec();
+        let absolute = Absolute { origin: b"http://h:81".to_vec(), header };
+        let mut output = Vec::new();
+        writer.write(7, After::Keep, (&mut output, Some(&absolute)));
+        let sent = String::from_utf8(output).unwrap();
+        assert!(sent.starts_with("GET http://h:81/a/7 HTTP/1.1\r\n"), "{sent}");
+        assert_eq!(sent.matches("\r\nproxy-authorization: Basic x\r\n").count(), 1, "{sent}");
+        assert!(sent.contains("\r\nhost: other\r\n") && sent.ends_with("\r\n\r\n"), "{sent}");
     }
 
     #[test]
@@ -249,7 +278,7 @@ mod tests {
         for (body, behind) in [(body.slice(1..), 0), (body.clone(), body.len())] {
             let shape = RequestShape::new("POST", &[], body.clone()).unwrap();
             let writer = writer(&["http://h/{id}"], &shape);
-            assert_eq!(writer.write(0, After::Keep, &mut Vec::new()).len(), behind);
+            assert_eq!(writer.write(0, After::Keep, (&mut Vec::new(), None)).len(), behind);
             assert!(text(&writer, 0, After::Keep).as_bytes().ends_with(&[b"\r\n\r\n", &body[..]].concat()));
         }
     }

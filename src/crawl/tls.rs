@@ -19,7 +19,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio_rustls::TlsConnector;
 
-pub(super) use self::failure::{Failure, failure_of, kind_of};
+pub(super) use self::failure::{Failure, failure_of};
 pub use self::stream::Wire;
 use self::unverified::Unverified;
 use super::targets::{Host, Scheme};

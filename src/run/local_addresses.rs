@@ -33,9 +33,10 @@ pub(super) fn check_addresses(resolved: &Resolved) -> Result<(), Error> {
         Reuse::Requests(_) => u64::MAX,
     };
     // The bundled target, which has no address yet, has an IPv4 one.
-    let is_bundled = spec.addresses.is_empty();
+    let peers = spec.peers();
+    let is_bundled = peers.is_empty();
     for family in [Family::V4, Family::V6] {
-        let is_wanted = spec.addresses.iter().flatten().any(|address| Family::of(address.ip()) == family);
+        let is_wanted = peers.iter().copied().flatten().any(|address| Family::of(address.ip()) == family);
         if is_wanted || (is_bundled && family == Family::V4) {
             ips.sample(family, used, MOST_TRIED).try_for_each(check_address)?;
         }

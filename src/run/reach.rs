@@ -15,6 +15,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, conne
 
 use super::local_addresses;
 use super::resolve::Resolved;
+use crate::crawl::proxy::Proxy;
 use crate::crawl::{Host, OPEN_PER_LANE};
 use crate::error::Error;
 
@@ -101,24 +102,40 @@ pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSign
     let stop = || held.is_asked_to_stop().unwrap_or(false);
     let mut dead = std::mem::take(&mut resolved.unresolved);
     let spec = &resolved.spec;
+    let (hosts, peers) = (spec.targets.hosts(), spec.peers());
     let mut connections = 0;
     if let Some(ips) = &spec.local_ips {
-        for (number, addresses) in spec.addresses.iter().enumerate().take_while(|_| !stop()) {
+        for (number, addresses) in peers.iter().enumerate().take_while(|_| !stop()) {
             match local_addresses::check_host(addresses, ips, spec.connect_timeout) {
                 Err(error @ Error::Unreachable { .. }) => dead.push((number, error)),
                 checked => connections += u64::from(checked?),
             }
         }
     } else {
-        let (unreachable, opened) = unreachable(&spec.addresses, spec.connect_timeout, clock, &stop);
+        let (unreachable, opened) = unreachable(&peers, spec.connect_timeout, clock, &stop);
         dead.extend(unreachable);
         connections += opened;
     }
-    if !dead.is_empty() && dead.len() == spec.addresses.len() {
-        return Err(Error::no_host(dead.into_iter().map(|(_, error)| error).collect()));
+    let proxies: &[Proxy] = spec.proxies.as_ref().map_or(&[], |proxies| &proxies.all);
+    let of_proxies = dead.extract_if(.., |(number, _)| *number >= spec.addresses.len());
+    let of_proxies: Vec<Error> = of_proxies
+        .map(|(number, error)| match error {
+            Error::Unreachable { error, .. } => {
+                Error::Proxy { proxy: proxies[number - spec.addresses.len()].url.to_string(), error }
+            }
+            error => error,
+        })
+        .collect();
+    let is_proxied = |host: &usize| spec.proxies.as_ref().is_some_and(|proxies| proxies.serves(*host));
+    let lost = if of_proxies.len() == proxies.len() { (0..hosts.len()).filter(is_proxied).count() } else { 0 };
+    let reached = hosts.len().saturating_sub(dead.len() + lost);
+    if reached == 0 && !(dead.is_empty() && of_proxies.is_empty()) {
+        return Err(Error::no_host(dead.into_iter().map(|(_, error)| error).chain(of_proxies).collect()));
     }
     dead.sort_by_key(|(number, _)| *number);
-    Ok(Checked { unreached: unreached_of(spec.targets.hosts(), &dead), connections })
+    let mut unreached = unreached_of(hosts, &dead);
+    unreached.extend(of_proxies.iter().map(|error| format!("failed to {error}: requests that need it fail")));
+    Ok(Checked { unreached, connections })
 }
 
 /// Names the first hosts that cannot be reached, and counts the others.
@@ -140,7 +157,7 @@ fn unreached(host: &Host, error: &Error) -> String {
 /// The hosts of which no address can be connected to, by their number, and how many connections were opened. Many are tried at once: a
 /// list may have many that never answer. Ends early when `stop` says so.
 fn unreachable(
-    hosts: &[Vec<SocketAddr>],
+    hosts: &[&[SocketAddr]],
     timeout: Duration,
     clock: Clock,
     stop: &impl Fn() -> bool,
@@ -148,7 +165,7 @@ fn unreachable(
     let (mut dead, mut opened) = (Vec::new(), 0);
     for (chunk, hosts) in hosts.chunks(AT_ONCE).enumerate().take_while(|_| !stop()) {
         let mut failed: Vec<Option<Error>> = hosts.iter().map(|_| None).collect();
-        for nth in 0..hosts.iter().map(Vec::len).max().unwrap_or(0) {
+        for nth in 0..hosts.iter().map(|addresses| addresses.len()).max().unwrap_or(0) {
             let (numbers, addresses): (Vec<_>, Vec<_>) = (hosts.iter().enumerate())
                 .filter(|(host, _)| nth == 0 || failed[*host].is_some())
                 .filter_map(|(host, addresses)| Some((host, *addresses.get(nth)?)))
@@ -245,7 +262,7 @@ mod tests {
         let timeout = Duration::from_millis(200);
         let began = clock.now();
         let dead: Vec<usize> =
-            unreachable(&hosts, timeout, clock, &|| false).0.into_iter().map(|(host, _)| host).collect();
+            unreachable(&slices(&hosts), timeout, clock, &|| false).0.into_iter().map(|(host, _)| host).collect();
         assert_eq!(dead, (0..300).chain([303]).collect::<Vec<_>>());
         let took = Duration::from_nanos(clock.now().since(began));
         assert!(took < timeout * 100, "{took:?} for three times {timeout:?}");
@@ -260,7 +277,7 @@ mod tests {
         for looks in [0, 2] {
             let left = std::cell::Cell::new(looks);
             let stop = || left.replace(left.get() - 1) == 0 || left.get() < 0;
-            let (dead, _) = unreachable(&hosts, Duration::from_hours(1), clock, &stop);
+            let (dead, _) = unreachable(&slices(&hosts), Duration::from_hours(1), clock, &stop);
             assert!(dead.is_empty(), "{looks}: {} of {}", dead.len(), hosts.len());
         }
     }
@@ -291,6 +308,10 @@ mod tests {
                 "{said:?}"
             );
         }
+    }
+
+    fn slices(hosts: &[Vec<SocketAddr>]) -> Vec<&[SocketAddr]> {
+        hosts.iter().map(|addresses| &**addresses).collect()
     }
 
     fn full() -> (OwnedFd, OwnedFd, SocketAddr) {

@@ -1,11 +1,12 @@
 //! From what was typed to what will be done: one plan, checked as a whole before anything is started.
 
 mod addresses;
+mod proxies;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,15 +19,17 @@ use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{IdRange, RateShape};
 use crawlmark_mock_server::{self as target, Config};
 use crawlmark_results::run::gates::{Breach, Condition, Objective};
-use crawlmark_results::run::report::{Labels, Placement, TLS_TRUST, UNVERIFIED};
+use crawlmark_results::run::report::{Labels, PROXY, Placement, TLS_TRUST, UNVERIFIED};
 
-use self::addresses::{find_all, is_own, is_private, keep_reachable, refuse_unlimited_strangers};
+use self::addresses::{find_all, is_own, keep_reachable, stranger as stranger_of};
+use self::proxies::Chosen;
 use super::{Strictness, urls};
 use crate::behaviour::{Typed, check_processes};
 use crate::cli::{Auto, RunArgs, UseOfTls};
+use crate::crawl::proxy::{Proxy, Session};
 use crate::crawl::tls::{Resume, Tls, Trust};
 use crate::crawl::{
-    ConnectTo, CrawlSpec, Expectations, HoldHeader, IdUse, RequestShape, Reuse, Scheme, Targets, Template,
+    ConnectTo, CrawlSpec, Expectations, HoldHeader, Host, IdUse, RequestShape, Reuse, Scheme, Targets, Template,
     TemplateError,
 };
 use crate::error::Error;
@@ -119,7 +122,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let body = read_body(&args.body)?;
     // As curl does: a body is meant to be posted.
     let method = args.method.clone().unwrap_or_else(|| if args.body.is_empty() { "GET" } else { "POST" }.to_owned());
-    let request = RequestShape::new(&method, &args.headers, body.clone()).map_err(usage)?;
+    let mut request = RequestShape::new(&method, &args.headers, body.clone()).map_err(usage)?;
     let (targets, bundled_template) = choose_targets(&args)?;
     let expect = match &bundled_template {
         // What answers HEAD has no body to compare, and another method's answer is not an item.
@@ -134,18 +137,44 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
     ]);
     note_what_is_rare(&args, &targets, &mut workload);
+    let mut chosen = proxies::choose(&args, &targets, bundled_template.is_some())?;
+    if let Some(Chosen { proxies, named }) = &chosen {
+        workload.insert(PROXY.to_owned(), named.clone());
+        if proxies.all.iter().any(|proxy| proxy.url.has_session()) {
+            workload.insert("session".to_owned(), proxies.session.to_string());
+        }
+        if request.header_names().contains(&"proxy-authorization") {
+            return Err(usage(
+                "--header proxy-authorization would go to the target: pass USER:PASS@ in the URL of --proxy",
+            ));
+        }
+        request = request.withholding(proxies.all.iter().flat_map(|proxy| proxy.url.secrets()));
+    }
+    let proxies = chosen.as_ref().map(|chosen| &chosen.proxies);
     let ((mut addresses, unresolved), bundled) = match bundled_template {
-        None => (find_all(targets.hosts(), &args.connect_to)?, None),
+        None => (find_all(targets.hosts(), &args.connect_to, proxies)?, None),
         Some(template) => (Default::default(), Some(bundle(&args, template, &mut workload)?)),
     };
     check_connect_to(&args.connect_to, &targets, bundled.as_ref())?;
     let tls = tls(&args, &targets, bundled.as_ref(), &mut workload)?;
-    keep_reachable(args.local_ips.as_ref(), &targets, &mut addresses)?;
+    let is_direct = |number: usize| proxies.is_none_or(|proxies| !proxies.serves(number));
+    // The bundled target has no address yet, and will have this one.
+    let mut of_bundled = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
+    let of_bundled = (bundled.is_some() && is_direct(0)).then_some(("the bundled target", &mut of_bundled));
+    let hosts = targets.hosts().iter().map(Host::name).zip(&mut addresses).enumerate();
+    let direct: Vec<_> =
+        hosts.filter(|(number, _)| is_direct(*number)).map(|(_, peer)| peer).chain(of_bundled).collect();
+    let of_proxies = chosen.iter_mut().flat_map(|chosen| &mut chosen.proxies.all);
+    let of_proxies = of_proxies.map(|Proxy { url, addresses }| (url.host(), addresses));
+    keep_reachable(args.local_ips.as_ref(), direct.into_iter().chain(of_proxies))?;
     if args.connect_timeout.is_zero() {
         return Err(usage("--connect-timeout must be longer than 0".to_owned()));
     }
+    let proxies = chosen.map(|chosen| Arc::new(chosen.proxies));
     let rate = args.rate.map(|rate| rate.peak);
-    addresses.iter().try_for_each(|addresses| refuse_unlimited_strangers(addresses, rate))?;
+    if let (None, Some(why)) = (rate, stranger_of(targets.hosts(), &addresses, proxies.as_deref())) {
+        return Err(usage(format!("{why}: say how fast you may crawl it, for example --rate 10/s")));
+    }
     let is_list = args.urls.is_some() && targets.asks_ids() == IdUse::No;
     let all = if is_list && args.duration.is_none() {
         IdRange { start: 0, end: targets.lines() as u64 }
@@ -189,24 +218,26 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         seed: args.seed,
         pinning: if args.no_pin { Pinning::None } else { Pinning::PerCpu },
     };
-    let is_colocated = bundled.is_some() || addresses.iter().flatten().any(is_own);
+    let spec = CrawlSpec {
+        addresses,
+        targets: Arc::new(targets),
+        request,
+        expect,
+        timeout: args.timeout,
+        connect_timeout: args.connect_timeout,
+        reuse: reuse(&args),
+        local_ips: args.local_ips.clone(),
+        held: HoldHeader::Ignored,
+        tls,
+        proxies,
+    };
+    let is_colocated = bundled.is_some() || spec.peers().into_iter().flatten().any(is_own);
     let placement = if is_colocated { Placement::Colocated } else { Placement::Apart };
     let plan = plan.validate().map_err(usage)?;
     let objectives = objectives(&args, &plan)?;
     Ok(Resolved {
         plan,
-        spec: CrawlSpec {
-            addresses,
-            targets: Arc::new(targets),
-            request,
-            expect,
-            timeout: args.timeout,
-            connect_timeout: args.connect_timeout,
-            reuse: reuse(&args),
-            local_ips: args.local_ips,
-            held: HoldHeader::Ignored,
-            tls,
-        },
+        spec,
         labels: Labels { name: args.name, tags: args.tags.into_iter().collect() },
         out: args.out,
         placement,
@@ -330,7 +361,8 @@ fn tls(
 
 /// Return the limit on the requests of a connection. A number is at least 1, or it was refused when it was parsed.
 fn reuse(args: &RunArgs) -> Reuse {
-    let most = if args.disable_keepalive { Some(1) } else { args.max_requests_per_connection };
+    let is_once = args.disable_keepalive || args.proxy.session == Some(Session::PerRequest);
+    let most = if is_once { Some(1) } else { args.max_requests_per_connection };
     most.and_then(NonZeroU64::new).map_or(Reuse::Unbounded, Reuse::Requests)
 }
 
@@ -434,15 +466,17 @@ fn read_urls(file: &Path) -> Result<Targets, Error> {
     urls::read(file).map_err(|error| usage(format!("--urls {}: {error}", file.display())))
 }
 
-/// The address of a target that is neither this machine nor in a private network; none of any other. Looks up its host's name.
+/// Say why the target may be public; none if it is on this machine or in a private network. Looks up its host's name.
 ///
 /// # Errors
 /// When there is no such target, or no host has an address.
-pub(crate) fn stranger(args: &RunArgs) -> Result<Option<IpAddr>, Error> {
+pub(crate) fn stranger(args: &RunArgs) -> Result<Option<String>, Error> {
     let (targets, bundled) = choose_targets(args)?;
     if bundled.is_some() {
         return Ok(None);
     }
-    let (addresses, _) = find_all(targets.hosts(), &args.connect_to)?;
-    Ok(addresses.into_iter().flatten().map(|address| address.ip()).find(|ip| !is_private(*ip)))
+    let chosen = proxies::choose(args, &targets, false)?;
+    let proxies = chosen.as_ref().map(|chosen| &chosen.proxies);
+    let (addresses, _) = find_all(targets.hosts(), &args.connect_to, proxies)?;
+    Ok(stranger_of(targets.hosts(), &addresses, proxies))
 }

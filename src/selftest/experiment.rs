@@ -239,6 +239,7 @@ impl Setup {
             local_ips: None,
             held: self.held,
             tls: None,
+            proxies: None,
         };
         let record = measure::crawl(&plan, &spec, Clock::start(), watch)?;
         if let Some(signal) = record.interrupted {

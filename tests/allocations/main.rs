@@ -29,7 +29,7 @@ struct Canned {
 impl Dial for Canned {
     type Stream = Self;
 
-    async fn dial(&self, _: Route, _: &Flight) -> io::Result<Self> {
+    async fn dial(&self, _: Route<'_>, _: &Flight) -> io::Result<Self> {
         Ok(self.clone())
     }
 }
@@ -76,6 +76,7 @@ fn allocations(answer: Vec<u8>, expect: &str, body: &'static str, items: u64) ->
         local_ips: None,
         held: HoldHeader::Read,
         tls: None,
+        proxies: None,
     };
     let runtime = Builder::new_current_thread().enable_time().build_local(LocalOptions::default()).unwrap();
     let clock = Clock::start();

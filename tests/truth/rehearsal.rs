@@ -75,6 +75,7 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
         reuse,
         local_ips: None,
         tls: None,
+        proxies: None,
         held: HoldHeader::Ignored,
     };
     let script = Rc::new(script);

@@ -33,7 +33,7 @@ pub(crate) struct InMemory {
 impl Dial for InMemory {
     type Stream = DuplexStream;
 
-    async fn dial(&self, _: Route, _: &Flight) -> io::Result<DuplexStream> {
+    async fn dial(&self, _: Route<'_>, _: &Flight) -> io::Result<DuplexStream> {
         if !self.script.connect.is_zero() {
             tokio::time::sleep(self.script.connect).await;
         }

@@ -157,11 +157,16 @@ impl LatencyMean {
     }
 }
 
-/// True if an attempt says that more is under way than the target copes with. A cap on connections shows as connections
+/// True if an attempt says that more is under way than the target or its proxy copes with. A cap on connections shows as connections
 /// that are refused or not answered.
 const fn is_strain(attempt: &Attempt) -> bool {
-    use ErrorKind::{ConnectFailed, ConnectRefused, ConnectTimeout, Timeout};
-    matches!(attempt.outcome, Outcome::Error(Timeout | ConnectTimeout | ConnectRefused | ConnectFailed))
+    use ErrorKind::{ConnectFailed, ConnectRefused, ConnectTimeout, ProxyTargetUnreachable, ProxyUnreachable, Timeout};
+    matches!(
+        attempt.outcome,
+        Outcome::Error(
+            Timeout | ConnectTimeout | ConnectRefused | ConnectFailed | ProxyTargetUnreachable | ProxyUnreachable
+        )
+    )
 }
 
 #[cfg(test)]

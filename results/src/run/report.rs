@@ -86,6 +86,9 @@ pub struct Labels {
     pub tags: BTreeMap<String, String>,
 }
 
+/// Key of the workload: proxies, without credentials. Only of a run through any.
+pub const PROXY: &str = "proxy";
+
 /// Key of the workload: certificates that the client trusts. Only of targets over TLS.
 pub const TLS_TRUST: &str = "tls_trust";
 

@@ -29,7 +29,7 @@ struct Near<S>(RefCell<Option<S>>);
 impl<S: Stream> Dial for Near<S> {
     type Stream = S;
 
-    async fn dial(&self, _: Route, _: &Flight) -> io::Result<S> {
+    async fn dial(&self, _: Route<'_>, _: &Flight) -> io::Result<S> {
         self.0.take().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
     }
 }
@@ -56,8 +56,9 @@ impl<S: Stream> Pair<S> {
             local_ips: None,
             held: HoldHeader::Ignored,
             tls: None,
+            proxies: None,
         };
-        let route = Route { to: SocketAddr::from(([192, 0, 2, 1], 80)), from: None, host: 0 };
+        let route = Route { to: SocketAddr::from(([192, 0, 2, 1], 80)), from: None, host: 0, hop: None };
         let connection =
             Connection::open((&Near(RefCell::new(Some(near))), &Flight::default()), route, &spec).await.unwrap();
         Self { connection, far, clock: Clock::start(), flight: Flight::default() }
@@ -69,7 +70,7 @@ impl<S: Stream> Pair<S> {
         let sent = self.clock.now();
         let deadline = sent.plus(Duration::from_secs(1));
         let watch = Watch { clock: self.clock, sent, deadline, flight: &self.flight };
-        *self.connection.output() = REQUEST.to_vec();
+        *self.connection.output().0 = REQUEST.to_vec();
         self.connection.exchange(body, checker.for_item(1), watch).await
     }
 

@@ -1,6 +1,6 @@
-//! Classification of TLS failures by [`ErrorKind`], with details for people.
+//! Failures of a connection by [`ErrorKind`], with details for people, and classification of those of TLS.
 //!
-//! A failure passes as an [`io::Error`] through layers that know nothing of TLS; [`kind_of`] recovers its kind. The remedy for each
+//! A failure passes as an [`io::Error`] through layers that know nothing of TLS; [`failure_of`] recovers its kind. The remedy for each
 //! kind is in `results/src/run/report/causes.rs`.
 
 use std::io;
@@ -14,7 +14,7 @@ const MOST_NAMES: usize = 4;
 /// Most characters of details: the target chooses the names of its certificate.
 const MOST_DETAILS: usize = 200;
 
-/// A failure of TLS.
+/// A failure of TLS or of a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{details}")]
 pub(in crate::crawl) struct Failure {
@@ -24,7 +24,7 @@ pub(in crate::crawl) struct Failure {
 
 impl Failure {
     /// Create a failure. Control characters in its details are replaced, and the rest is cut to a bounded length.
-    pub(super) fn new(kind: ErrorKind, details: &str) -> Self {
+    pub(in crate::crawl) fn new(kind: ErrorKind, details: &str) -> Self {
         let shown = details.chars().map(|c| if c.is_control() { '?' } else { c }).take(MOST_DETAILS);
         Self { kind, details: shown.collect() }
     }
@@ -140,11 +140,6 @@ pub(in crate::crawl) fn failure_of(error: &io::Error) -> Option<&Failure> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Return the kind of an error that is a [`Failure`].
-pub(in crate::crawl) fn kind_of(error: &io::Error) -> Option<ErrorKind> {
-    failure_of(error).map(|failure| failure.kind)
-}
-
 #[cfg(test)]
 mod tests {
     use rustls::pki_types::ServerName;
@@ -180,11 +175,12 @@ mod tests {
             let failure = Failure::of_handshake(&io::Error::new(io::ErrorKind::InvalidData, error));
             assert_eq!(failure.kind, kind, "{failure}");
             assert!(failure.details.contains(says), "{failure}");
-            assert_eq!(kind_of(&failure.into()), Some(kind), "the kind survives the layers above");
+            let error = failure.into();
+            assert_eq!(failure_of(&error).map(|failure| failure.kind), Some(kind), "it survives the layers above");
         }
         for kind in [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset] {
             assert_eq!(Failure::of_handshake(&kind.into()).kind, ErrorKind::TlsClosed);
-            assert_eq!(kind_of(&kind.into()), None);
+            assert_eq!(failure_of(&kind.into()), None);
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
-use crawlmark_harness::units::Rate;
 use nix::ifaddrs::getifaddrs;
 
-use crate::crawl::{ConnectTo, Family, Host, LocalIps, Targets};
+use crate::crawl::proxy::Proxies;
+use crate::crawl::{ConnectTo, Family, Host, LocalIps};
 use crate::error::Error;
 
-/// Look up the addresses of each host; return them, and the hosts that have none.
+/// Look up the addresses of each host, unless its proxy does; return them, and the hosts that have none.
 ///
 /// # Errors
 /// When no host has any.
@@ -16,10 +16,15 @@ use crate::error::Error;
 pub(super) fn find_all(
     hosts: &[Host],
     connect_to: &[ConnectTo],
+    proxies: Option<&Proxies>,
 ) -> Result<(Vec<Vec<SocketAddr>>, Vec<(usize, Error)>), Error> {
     let mut unresolved = Vec::new();
-    let mut found = |(number, host)| {
-        find(host, connect_to).unwrap_or_else(|error| {
+    let mut found = |(number, host): (usize, &Host)| {
+        if proxies.is_some_and(|proxies| proxies.looks_up(number)) {
+            return Vec::new();
+        }
+        let rule = connect_to.iter().find(|rule| rule.is_for(host));
+        find(rule.map_or((host.name(), host.port()), |rule| rule.destination(host))).unwrap_or_else(|error| {
             unresolved.push((number, error));
             Vec::new()
         })
@@ -31,9 +36,8 @@ pub(super) fn find_all(
     Ok((addresses, unresolved))
 }
 
-fn find(host: &Host, connect_to: &[ConnectTo]) -> Result<Vec<SocketAddr>, Error> {
-    let rule = connect_to.iter().find(|rule| rule.is_for(host));
-    let (name, port) = rule.map_or((host.name(), host.port()), |rule| rule.destination(host));
+/// Look up the addresses of a name.
+pub(super) fn find((name, port): (&str, u16)) -> Result<Vec<SocketAddr>, Error> {
     let resolve = |error| Error::Resolve { host: name.to_owned(), error };
     let found: Vec<_> = (name, port).to_socket_addrs().map_err(resolve)?.collect();
     if found.is_empty() {
@@ -42,11 +46,10 @@ fn find(host: &Host, connect_to: &[ConnectTo]) -> Result<Vec<SocketAddr>, Error>
     Ok(found)
 }
 
-/// Keep the addresses of each host that can be reached from `ips`. The bundled target has none yet, and will have IPv4.
-pub(super) fn keep_reachable(
+/// Keep the addresses of each named peer that can be reached from `ips`.
+pub(super) fn keep_reachable<'a>(
     ips: Option<&LocalIps>,
-    targets: &Targets,
-    addresses: &mut [Vec<SocketAddr>],
+    peers: impl IntoIterator<Item = (&'a str, &'a mut Vec<SocketAddr>)>,
 ) -> Result<(), Error> {
     let Some(ips) = ips else { return Ok(()) };
     let lacks = |family: Family, who: &str| {
@@ -55,32 +58,34 @@ pub(super) fn keep_reachable(
             if family == Family::V4 { "127.1.0.0/16 for a target on this machine" } else { "fd00::1" }
         ))
     };
-    if addresses.is_empty() && !ips.has(Family::V4) {
-        return Err(lacks(Family::V4, "the bundled target"));
-    }
-    for (host, addresses) in targets.hosts().iter().zip(addresses) {
+    for (who, addresses) in peers {
         let Some(first) = addresses.first().map(|address| Family::of(address.ip())) else { continue };
         addresses.retain(|address| ips.has(Family::of(address.ip())));
         if addresses.is_empty() {
-            return Err(lacks(first, host.name()));
+            return Err(lacks(first, who));
         }
     }
     Ok(())
 }
 
-/// Reject public targets without `--rate`.
-pub(super) fn refuse_unlimited_strangers(addresses: &[SocketAddr], rate: Option<Rate>) -> Result<(), Error> {
-    match addresses.iter().find(|address| rate.is_none() && !is_private(address.ip())) {
-        None => Ok(()),
-        Some(stranger) => Err(Error::Usage(format!(
-            "the URL's host has the address {}, which is neither this machine nor a private network: say how fast you \
-             may crawl it, for example --rate 10/s",
-            stranger.ip()
-        ))),
-    }
+/// Say why one of these hosts may be public; none if all are on this machine or in a private network.
+pub(super) fn stranger(hosts: &[Host], addresses: &[Vec<SocketAddr>], proxies: Option<&Proxies>) -> Option<String> {
+    hosts.iter().zip(addresses).enumerate().find_map(|(number, (host, addresses))| {
+        let is_unknown = proxies.is_some_and(|proxies| proxies.looks_up(number));
+        let literal = host.name().parse().ok().filter(|_| is_unknown);
+        match addresses.iter().map(SocketAddr::ip).chain(literal).find(|ip| !is_private(*ip)) {
+            Some(ip) => Some(format!(
+                "the URL's host has the address {ip}, which is neither this machine nor a private network"
+            )),
+            None if is_unknown && literal.is_none() && !host.name().eq_ignore_ascii_case("localhost") => {
+                Some(format!("the proxy looks up the address of the URL's host {}, which may be public", host.name()))
+            }
+            None => None,
+        }
+    })
 }
 
-pub(super) fn is_private(address: IpAddr) -> bool {
+fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified(),
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
@@ -108,10 +113,16 @@ pub(super) fn is_own(address: &SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crawl::proxy::Proxy;
+    use crate::crawl::{Targets, Template};
 
     #[test]
     fn strangers_need_a_rate() {
-        let rate = Some(Rate { permits: 1, period_ns: 1 });
+        let hosts = |url: &str| Targets::one(&url.parse::<Template>().unwrap()).unwrap().hosts().to_vec();
+        let is_private = |addresses: &[&str]| {
+            let addresses = vec![addresses.iter().map(|address| address.parse().unwrap()).collect()];
+            stranger(&hosts("http://a.example/"), &addresses, None).is_none()
+        };
         for (address, private) in [
             ("127.0.0.1:80", true),
             ("10.1.2.3:80", true),
@@ -125,11 +136,19 @@ mod tests {
             ("172.32.0.1:80", false),
             ("[2001:db8::1]:80", false),
         ] {
-            let addresses = [address.parse().unwrap()];
-            assert_eq!(refuse_unlimited_strangers(&addresses, None).is_ok(), private, "{address}");
-            assert!(refuse_unlimited_strangers(&addresses, rate).is_ok(), "{address}");
+            assert_eq!(is_private(&[address]), private, "{address}");
         }
-        let mixed = ["127.0.0.1:80".parse().unwrap(), "192.0.2.1:80".parse().unwrap()];
-        assert!(refuse_unlimited_strangers(&mixed, None).is_err(), "one stranger is enough");
+        assert!(!is_private(&["127.0.0.1:80", "192.0.2.1:80"]), "one stranger is enough");
+        let url = "socks5h://127.0.0.1:1".parse().unwrap();
+        let all = vec![Proxy { url, addresses: Vec::new() }];
+        let proxies = Proxies { all, lists: vec![vec![0]], of_host: vec![Some(0)], ..Proxies::default() };
+        for (url, private) in [
+            ("http://10.1.2.3/", true),
+            ("http://localhost/", true),
+            ("http://192.0.2.1/", false),
+            ("http://a.example/", false),
+        ] {
+            assert_eq!(stranger(&hosts(url), &[Vec::new()], Some(&proxies)).is_none(), private, "{url}");
+        }
     }
 }

@@ -99,6 +99,20 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::Incomplete => ("closed in the response", None),
         Kind::Io => ("io", None),
         Kind::Malformed => ("malformed", None),
+        Kind::ProxyAuth => (
+            "credentials refused by the proxy",
+            Some("pass the proxy's user name and password, as in --proxy http://USER:PASS@HOST:PORT"),
+        ),
+        Kind::ProxyClosed => ("closed by the proxy", Some("see the proxy's log")),
+        Kind::ProxyNotSpoken => (
+            "proxy protocol not spoken",
+            Some("check the scheme and port of --proxy: http://, socks5:// or socks5h://"),
+        ),
+        Kind::ProxyRefused => ("target refused by the proxy", Some("allow the target in the proxy's rules")),
+        Kind::ProxyTargetUnreachable => {
+            ("target unreachable from the proxy", Some("check the host and port of the URL, as the proxy reaches them"))
+        }
+        Kind::ProxyUnreachable => ("proxy unreachable", Some("start the proxy, or check the host and port of --proxy")),
         Kind::Reset => ("reset", None),
         Kind::Timeout => ("timed out", None),
         Kind::TlsAlert => {

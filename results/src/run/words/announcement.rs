@@ -1,5 +1,6 @@
 //! Announcement of a run, before it starts.
 
+use crate::run::report::PROXY;
 use crate::show::text::{decimal, write_row};
 use crawlmark_harness::plan::{Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
 use crawlmark_harness::units::{RateShape, grouped};
@@ -26,6 +27,9 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     ];
     if let Some(ips) = plan.workload.get(LOCAL_IPS) {
         rows.push(("from", ips.clone()));
+    }
+    if let Some(proxy) = plan.workload.get(PROXY) {
+        rows.push(("proxy", proxy.clone()));
     }
     if plan.per_host != PerHost::default() {
         rows.push(("hosts", hosts(&plan.per_host, plan.shards)));

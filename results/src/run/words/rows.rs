@@ -4,8 +4,8 @@ use std::fmt::{Display, Write};
 
 use super::times;
 use crate::run::report::{
-    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, LimitEvidence, Report, TLS_TRUST, ThrottlingReport,
-    UNVERIFIED, WindowReport, Witness,
+    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, LimitEvidence, PROXY, Report, TLS_TRUST,
+    ThrottlingReport, UNVERIFIED, WindowReport, Witness,
 };
 use crate::show::text::{bytes, counted, decimal, grouped, micros, rate_in_words, seconds};
 use crawlmark_harness::stats::{Series, TlsCounts};
@@ -30,6 +30,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if !totals.attempts_by_status.is_empty() {
         rows.push(("statuses", counts(totals.attempts_by_status.iter())));
     }
+    rows.extend(proxy(report).map(|row| ("proxy", row)));
     rows.extend(tls(report).map(|row| ("tls", row)));
     if totals.soft_blocked > 0 {
         rows.push(("blocked", format!("{} challenge pages instead of responses", grouped(totals.soft_blocked))));
@@ -171,6 +172,15 @@ fn throttling(report: &Report) -> String {
         let _ = write!(row, ", {} cut to --max-pause", grouped(cut_pauses));
     }
     row
+}
+
+/// Return the proxies of a run, with the times of their tunnels; none of a run without any.
+fn proxy(report: &Report) -> Option<String> {
+    let mut row = report.plan.run.workload.get(PROXY)?.clone();
+    if let Some(tunnels) = report.latency(Series::Tunnel).filter(|tunnels| tunnels.count > 0) {
+        let _ = write!(row, "\n{}; {}", counted(tunnels.count, "tunnel"), times::spectrum(tunnels));
+    }
+    Some(row)
 }
 
 /// Return the TLS handshakes of a run, with their times and what the client trusted; none of a run without TLS.

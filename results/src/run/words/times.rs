@@ -140,7 +140,7 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
 /// Return the main cause of the waits of requests before they were sent, with its part of that time.
 fn culprit(report: &Report) -> String {
     let spent = |series| report.latency(series).map_or(0.0, |wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64);
-    let opening = spent(Series::Connect) + spent(Series::Tls);
+    let opening = spent(Series::Connect) + spent(Series::Tunnel) + spent(Series::Tls);
     let unsent = unsent(report);
     let held = LimitEvidence::run(report);
     let mut limits: BTreeMap<LimitName, f64> = BTreeMap::new();
@@ -289,6 +289,7 @@ fn meaning(series: &str) -> &'static str {
         Some(Series::PoolWait) => "waiting for a free connection",
         Some(Series::Connect) => "opening a connection",
         Some(Series::Tls) => "TLS handshake",
+        Some(Series::Tunnel) => "opening a tunnel through the proxy",
         Some(Series::Item) => "of an item, all its requests together",
         Some(Series::LoopLag) => "event-loop delay in the client",
         Some(Series::ResponseOk) => "scheduled to complete response, good and not found",

@@ -131,7 +131,8 @@ impl Wait {
     fn of(evidence: &Evidence<'_>, shard: &ShardReport, series: Series, limit: LimitName) -> Option<Self> {
         let (waited, response) = (times(shard, series)?, times(shard, Series::ResponseOk)?);
         let is_opening = series == Series::PoolWait && evidence.plan.workload.contains_key(REQUESTS_PER_CONNECTION);
-        let opened = [Series::Connect, Series::Tls].map(|series| times(shard, series).filter(|_| is_opening));
+        let opened =
+            [Series::Connect, Series::Tunnel, Series::Tls].map(|series| times(shard, series).filter(|_| is_opening));
         let at = |percentile: fn(&Latency) -> Option<f64>, one_in: u32| {
             let opened: f64 = opened.into_iter().filter_map(|times| percentile(times?)).sum();
             Some(Self { us: percentile(waited)? - opened, response_us: percentile(response)?, one_in, limit })

@@ -1,0 +1,150 @@
+//! Proxies of a crawl: which one each connection goes through, with which session.
+//!
+//! Built once by `run`, before the fork, and shared by all shards. It must not open a socket; credentials must not appear in any
+//! text or debug output.
+
+mod session;
+mod tunnel;
+mod url;
+
+use std::fmt;
+use std::net::SocketAddr;
+
+pub use self::session::Session;
+pub(super) use self::tunnel::open;
+pub use self::url::{Protocol, ProxyUrl, ProxyUrlError};
+use super::targets::{Host, Scheme};
+
+/// A proxy with its addresses.
+#[derive(Debug, Clone)]
+pub struct Proxy {
+    /// Its URL.
+    pub url: ProxyUrl,
+    /// Addresses of its host; tried in turn until one answers.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// Proxies of a crawl.
+#[derive(Debug, Clone, Default)]
+pub struct Proxies {
+    /// All proxies.
+    pub all: Vec<Proxy>,
+    /// Lists of proxies to use in turn, by their numbers, each as often as its weight.
+    pub lists: Vec<Vec<usize>>,
+    /// List of each host, by its number; none of a host that is connected to directly.
+    pub of_host: Vec<Option<usize>>,
+    /// Connections that share a session.
+    pub session: Session,
+    /// Seed of the session labels.
+    pub seed: u64,
+}
+
+impl Proxies {
+    /// True if connections to a host go through a proxy.
+    #[must_use]
+    pub fn serves(&self, host: usize) -> bool {
+        self.of_host.get(host).copied().flatten().is_some()
+    }
+
+    /// True if the proxies of a host look up its name, so that this machine need not.
+    #[must_use]
+    pub fn looks_up(&self, host: usize) -> bool {
+        let list = self.of_host.get(host).copied().flatten().map(|list| &self.lists[list]);
+        list.is_some_and(|list| list.iter().all(|proxy| self.all[*proxy].url.resolves_names()))
+    }
+
+    /// Return the way of connection number `turn` of the run to host number `number`, which is `host` and has the address `address` if
+    /// it was looked up; none of a host that is connected to directly.
+    pub(super) fn hop(&self, (number, host): (usize, &Host), turn: u64, address: Option<SocketAddr>) -> Option<Hop> {
+        let list = &self.lists[(*self.of_host.get(number)?)?];
+        let session = self.session.number(turn);
+        let proxy = list[usize::try_from(session % list.len() as u64).unwrap_or(0)];
+        let url = &self.all[proxy].url;
+        let credentials = url.credentials(self.seed, session);
+        let way = match (url.protocol(), host.scheme()) {
+            (Protocol::Http, Scheme::Http) => Way::Absolute(Absolute {
+                origin: [Scheme::Http.prefix().as_bytes(), host.header().as_bytes()].concat(),
+                header: tunnel::authorization(credentials.as_ref()),
+            }),
+            (Protocol::Http, Scheme::Https) => Way::Tunnel(tunnel::connect(host, credentials.as_ref())),
+            (Protocol::Socks5, _) => Way::Tunnel(tunnel::socks(host, address, credentials)),
+            (Protocol::Socks5h, _) => Way::Tunnel(tunnel::socks(host, None, credentials)),
+        };
+        Some(Hop { proxy, name: url.to_string(), way })
+    }
+}
+
+/// Return the numbers of proxies of these weights in the order of their turns: each as often as its weight, spread evenly.
+#[must_use]
+pub fn turns(weights: &[u32]) -> Vec<usize> {
+    let all: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+    let mut given = vec![0_u64; weights.len()];
+    let mut turns = Vec::new();
+    for turn in 1..=all {
+        // The one that is furthest behind its share of the turns so far.
+        let behind = |at: &usize| i128::from(turn * u64::from(weights[*at])) - i128::from(given[*at] * all);
+        let Some(next) = (0..weights.len()).rev().max_by_key(behind) else { break };
+        given[next] += 1;
+        turns.push(next);
+    }
+    turns
+}
+
+/// The way of a connection through a proxy.
+#[derive(Debug)]
+pub struct Hop {
+    /// Number of the proxy.
+    pub(super) proxy: usize,
+    /// URL of the proxy, without credentials.
+    pub(super) name: String,
+    pub(super) way: Way,
+}
+
+/// Form of the requests through a proxy.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// The proxy forwards each request.
+    Absolute(Absolute),
+    /// The proxy connects to the target first.
+    Tunnel(tunnel::Handshake),
+}
+
+/// Parts of a request to a proxy that forwards it (RFC 9112, 3.2.2).
+#[derive(Clone)]
+pub(super) struct Absolute {
+    /// Start of the URL, before its path.
+    pub(super) origin: Vec<u8>,
+    /// `Proxy-Authorization`, after the end of another line; empty without credentials.
+    pub(super) header: Vec<u8>,
+}
+
+impl fmt::Debug for Absolute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Absolute").field("origin", &String::from_utf8_lossy(&self.origin)).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn turns_follow_the_weights_and_are_spread(weights in prop::collection::vec(1..9_u32, 1..6)) {
+            let turns = turns(&weights);
+            let all: u32 = weights.iter().sum();
+            prop_assert_eq!(turns.len(), all as usize);
+            for (at, weight) in weights.iter().enumerate() {
+                let mut given = 0_i64;
+                for (turn, proxy) in turns.iter().enumerate() {
+                    given += i64::from(*proxy == at);
+                    let share = (turn as i64 + 1) * i64::from(*weight);
+                    prop_assert!((given * i64::from(all) - share).abs() < i64::from(all) * weights.len() as i64);
+                }
+                prop_assert_eq!(given, i64::from(*weight));
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! URL of a proxy as typed: `http://USER:PASS@HOST:PORT`, with `{session}` in user name or password, and `,weight=N` at its end.
+//!
+//! It must not resolve a name, and no text or error may repeat credentials: what cannot be read is not quoted.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::session::Pattern;
+
+/// Greatest weight of a proxy.
+const MOST_WEIGHT: u32 = 1000;
+
+/// Longest user name or password, bytes: the limit of SOCKS5 (RFC 1929).
+const MOST_BYTES: usize = 255;
+
+/// Protocol of a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP: requests in absolute form, CONNECT for https.
+    Http,
+    /// SOCKS5, with addresses that this machine looks up.
+    Socks5,
+    /// SOCKS5, with names that the proxy looks up.
+    Socks5h,
+}
+
+impl Protocol {
+    const ALL: [Self; 3] = [Self::Http, Self::Socks5, Self::Socks5h];
+
+    /// Scheme of its URLs.
+    #[must_use]
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Socks5 => "socks5",
+            Self::Socks5h => "socks5h",
+        }
+    }
+}
+
+/// URL of a proxy. Neither its text nor its debug output has the credentials.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProxyUrl {
+    protocol: Protocol,
+    host: String,
+    port: u16,
+    credentials: Option<[Pattern; 2]>,
+    weight: u32,
+}
+
+/// User name and password of a connection.
+pub(in crate::crawl) struct Credentials {
+    pub(in crate::crawl) user: String,
+    pub(in crate::crawl) password: String,
+}
+
+/// Reason why a text is no URL of a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ProxyUrlError {
+    /// No scheme.
+    #[error("the URL of a proxy begins with http://, socks5:// or socks5h://, as in http://127.0.0.1:3128")]
+    NoScheme,
+    /// TLS to the proxy.
+    #[error("https:// proxies are not supported: use http://, which opens a tunnel (CONNECT) to https:// targets")]
+    Https,
+    /// Another scheme.
+    #[error("no proxy of this scheme is supported: use http://, socks5:// or socks5h://")]
+    Scheme,
+    /// No host.
+    #[error("the URL of the proxy has no host: write it as in http://127.0.0.1:3128")]
+    Host,
+    /// No port.
+    #[error("the URL of the proxy has no port from 1 to 65535: add it, as in http://127.0.0.1:3128")]
+    Port,
+    /// Something after the port.
+    #[error("the URL of the proxy goes on after its port: only ,weight=N may follow, with N from 1 to {MOST_WEIGHT}")]
+    Rest,
+    /// A placeholder that cannot be read.
+    #[error(
+        "a {{session...}} in the URL of the proxy cannot be read: write {{session}}, {{session:LENGTH}} or {{session:LENGTH:ALPHABET}}, with a \
+         length from 1 to 10 and an alphabet of lower, mixed, hex and digits"
+    )]
+    Placeholder,
+    /// Credentials that cannot be sent.
+    #[error(
+        "the user name or password of the proxy cannot be sent: each has at most {MOST_BYTES} bytes and no control character, a user name is \
+         not empty, the password of SOCKS neither, and a user name for http:// has no colon. Write %2F, %3F and %23 for /, ? and #"
+    )]
+    Credentials,
+}
+
+impl ProxyUrl {
+    /// Protocol of the proxy.
+    #[must_use]
+    pub const fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Name or address of the proxy, without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Port of the proxy.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Weight among other proxies, 1 to 1000.
+    #[must_use]
+    pub const fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// True if the credentials have a place for a session label.
+    #[must_use]
+    pub fn has_session(&self) -> bool {
+        self.credentials.iter().flatten().any(Pattern::has_label)
+    }
+
+    /// True if the proxy is given names of targets rather than addresses.
+    #[must_use]
+    pub const fn resolves_names(&self) -> bool {
+        !matches!(self.protocol, Protocol::Socks5)
+    }
+
+    /// Parts of user name and password, which nothing that is saved or shown may repeat.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.credentials.iter().flatten().flat_map(Pattern::texts)
+    }
+
+    /// Return user name and password of a session.
+    pub(super) fn credentials(&self, seed: u64, session: u64) -> Option<Credentials> {
+        let [user, password] = self.credentials.as_ref()?;
+        Some(Credentials { user: user.expand(seed, session), password: password.expand(seed, session) })
+    }
+}
+
+impl FromStr for ProxyUrl {
+    type Err = ProxyUrlError;
+
+    fn from_str(text: &str) -> Result<Self, ProxyUrlError> {
+        let (scheme, rest) = text.split_once("://").ok_or(ProxyUrlError::NoScheme)?;
+        let named = |protocol: &Protocol| protocol.scheme().eq_ignore_ascii_case(scheme);
+        let wrong = if scheme.eq_ignore_ascii_case("https") { ProxyUrlError::Https } else { ProxyUrlError::Scheme };
+        let protocol = Protocol::ALL.into_iter().find(named).ok_or(wrong)?;
+        let (credentials, rest) = match rest.rsplit_once('@') {
+            None => (None, rest),
+            Some((credentials, rest)) => (Some(patterns(credentials, protocol)?), rest),
+        };
+        let (place, weight) = match rest.split_once(",weight=") {
+            None => (rest, 1),
+            Some((place, weight)) => {
+                let weight = weight.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight));
+                (place, weight.ok_or(ProxyUrlError::Rest)?)
+            }
+        };
+        let place = place.strip_suffix('/').unwrap_or(place);
+        if place.contains(['/', ',', '?', '#']) {
+            return Err(ProxyUrlError::Rest);
+        }
+        let (host, port) = match place.strip_prefix('[').map(|address| address.split_once(']')) {
+            Some(address) => address.ok_or(ProxyUrlError::Host)?,
+            None => place.split_at(place.find(':').unwrap_or(place.len())),
+        };
+        if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(ProxyUrlError::Host);
+        }
+        let port = port.strip_prefix(':').and_then(|port| port.parse().ok()).filter(|port| *port > 0);
+        Ok(Self { protocol, host: host.to_owned(), port: port.ok_or(ProxyUrlError::Port)?, credentials, weight })
+    }
+}
+
+/// Parse user name and password, in which `%40` is an `@`.
+fn patterns(text: &str, protocol: Protocol) -> Result<[Pattern; 2], ProxyUrlError> {
+    if text.contains(['/', '?', '#']) {
+        return Err(ProxyUrlError::Credentials);
+    }
+    // Colons within braces are of a placeholder.
+    let mut is_within = false;
+    let is_end = |c: char| {
+        is_within = c == '{' || (is_within && c != '}');
+        c == ':' && !is_within
+    };
+    let (user, password) = text.find(is_end).map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
+    let decoded = |text: &str| decode(text).ok_or(ProxyUrlError::Credentials);
+    let (user, password) = (decoded(user)?, decoded(password)?);
+    let [user, password] = [&user, &password].map(|text| Pattern::parse(text).ok_or(ProxyUrlError::Placeholder));
+    let patterns = [user?, password?];
+    let [user, password] = [0, 1].map(|at: usize| patterns[at].expand(0, 0));
+    let is_bad = |text: &str| text.len() > MOST_BYTES || text.contains(char::is_control);
+    let has_colon = protocol == Protocol::Http && user.contains(':');
+    if user.is_empty() || has_colon || is_bad(&user) || is_bad(&password) {
+        return Err(ProxyUrlError::Credentials);
+    }
+    // SOCKS5 has no empty password (RFC 1929).
+    if protocol != Protocol::Http && password.is_empty() {
+        return Err(ProxyUrlError::Credentials);
+    }
+    Ok(patterns)
+}
+
+/// Decode `%XX`; none if that gives no text.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::new();
+    while let Some(byte) = bytes.next() {
+        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+        decoded.push(match byte {
+            b'%' => u8::try_from(digit(bytes.next())? * 16 + digit(bytes.next())?).ok()?,
+            byte => byte,
+        });
+    }
+    String::from_utf8(decoded).ok()
+}
+
+/// As it may be shown and saved: without credentials.
+impl fmt::Display for ProxyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let credentials = if self.credentials.is_some() { "...@" } else { "" };
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        write!(f, "{}://{credentials}{host}:{}", self.protocol.scheme(), self.port)?;
+        if self.weight == 1 { Ok(()) } else { write!(f, ",weight={}", self.weight) }
+    }
+}
+
+impl fmt::Debug for ProxyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_url_is_read_and_shown_without_its_credentials() {
+        for (text, shown, credentials) in [
+            ("http://127.0.0.1:3128", "http://127.0.0.1:3128", None),
+            ("HTTP://a.example:80/", "http://a.example:80", None),
+            ("socks5://[::1]:1080,weight=3", "socks5://[::1]:1080,weight=3", None),
+            ("socks5h://u:p@h:1", "socks5h://...@h:1", Some(("u", "p"))),
+            ("http://u@h:1/,weight=2", "http://...@h:1,weight=2", Some(("u", ""))),
+            ("http://u:p:a@b@h:1", "http://...@h:1", Some(("u", "p:a@b"))),
+            ("http://u%2dx:%40%3a%25@h:1", "http://...@h:1", Some(("u-x", "@:%"))),
+            ("socks5://a%3Ab:p@h:1", "socks5://...@h:1", Some(("a:b", "p"))),
+        ] {
+            let url: ProxyUrl = text.parse().unwrap();
+            assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
+            let found = url.credentials(0, 0).map(|both| (both.user, both.password));
+            assert_eq!(found, credentials.map(|(user, password)| (user.to_owned(), password.to_owned())), "{text}");
+            assert!(!url.has_session());
+        }
+        let url: ProxyUrl = "http://u-{session:4:digits}:p{session:2:hex}@h:1".parse().unwrap();
+        let credentials = url.credentials(1, 7).unwrap();
+        assert!(url.has_session() && credentials.user.starts_with("u-") && credentials.user.len() == 6);
+        assert!(credentials.password.starts_with('p') && credentials.password.len() == 3);
+        assert_eq!(url.secrets().collect::<Vec<_>>(), ["u-", "", "p", ""]);
+    }
+
+    #[test]
+    fn other_texts_are_refused_by_their_flaw() {
+        use ProxyUrlError as Flaw;
+        let long = format!("http://{}@h:1", "x".repeat(256));
+        for (text, flaw) in [
+            ("", Flaw::NoScheme),
+            ("127.0.0.1:3128", Flaw::NoScheme),
+            ("https://h:1", Flaw::Https),
+            ("socks4://h:1", Flaw::Scheme),
+            ("http://:3128", Flaw::Host),
+            ("http://a b:3128", Flaw::Host),
+            ("http://[::1:3128", Flaw::Host),
+            ("http://h", Flaw::Port),
+            ("http://h:", Flaw::Port),
+            ("http://h:0", Flaw::Port),
+            ("http://h:65536", Flaw::Port),
+            ("http://::1:3128", Flaw::Host),
+            ("http://user:pass", Flaw::Port),
+            ("http://h:1/path", Flaw::Rest),
+            ("http://h:1,weight=0", Flaw::Rest),
+            ("http://h:1,weight=1001", Flaw::Rest),
+            ("http://h:1,2", Flaw::Rest),
+            ("http://{session:x}@h:1", Flaw::Placeholder),
+            ("http://:p@h:1", Flaw::Credentials),
+            ("http://a%3ab:p@h:1", Flaw::Credentials),
+            ("http://u:a%0db@h:1", Flaw::Credentials),
+            ("http://u:%zz@h:1", Flaw::Credentials),
+            ("http://u:%f@h:1", Flaw::Credentials),
+            ("http://u:1/2@h:1", Flaw::Credentials),
+            ("socks5://u@h:1", Flaw::Credentials),
+            (&long, Flaw::Credentials),
+        ] {
+            assert_eq!(text.parse::<ProxyUrl>().unwrap_err(), flaw, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC{0,40}", tail in "[{}:@%/,a-z0-9]{0,30}") {
+            drop(text.parse::<ProxyUrl>());
+            drop(format!("http://{tail}").parse::<ProxyUrl>());
+        }
+    }
+}

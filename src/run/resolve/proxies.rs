@@ -1,0 +1,191 @@
+//! Proxies of a run: those of `--proxy`, or of the environment, with their addresses.
+//!
+//! Environment variables are read as curl reads them, except that hosts on this machine are always connected to directly. No error may
+//! repeat credentials.
+
+use std::net::IpAddr;
+
+use super::addresses::{find, is_own};
+use super::usage;
+use crate::cli::{NO_PROXY, RunArgs};
+use crate::crawl::proxy::{Proxies, Proxy, ProxyUrl, Session, turns};
+use crate::crawl::{Host, Scheme, Targets};
+use crate::error::Error;
+
+/// Longest name of a host that SOCKS5 can carry, bytes.
+const LONGEST_NAME: usize = 255;
+
+/// Proxies with the texts that name them in the plan.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) proxies: Proxies,
+    /// Their URLs without credentials, and the variables that hold them.
+    pub(super) named: String,
+}
+
+/// Choose the proxies of a run against `targets`, or the bundled target, and look up their addresses; none if every host is connected
+/// to directly.
+///
+/// # Errors
+/// When a proxy cannot be used.
+pub(super) fn choose(args: &RunArgs, targets: &Targets, is_bundled: bool) -> Result<Option<Chosen>, Error> {
+    let hosts = targets.hosts();
+    let typed = &args.proxy.proxy;
+    let found = match typed.as_slice() {
+        [] if is_bundled => return Ok(None),
+        [] => of_environment(hosts, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))?,
+        [none] if none == NO_PROXY => Found::default(),
+        urls => of_flag(urls, hosts.len())?,
+    };
+    if found.urls.is_empty() {
+        return match args.proxy.session {
+            None => Ok(None),
+            Some(_) => Err(usage("--session is for a proxy: add --proxy, or remove it")),
+        };
+    }
+    let chosen = found.look_up(args)?;
+    check(args, hosts, &chosen.proxies)?;
+    if is_bundled && !chosen.proxies.all.iter().all(|proxy| proxy.addresses.iter().any(is_own)) {
+        return Err(usage(
+            "--proxy: the bundled target listens on this machine alone, where a proxy elsewhere cannot connect to it: use a proxy on \
+             this machine, or crawl a URL",
+        ));
+    }
+    Ok(Some(chosen))
+}
+
+/// URLs of proxies, and which host uses which.
+#[derive(Debug, Default)]
+struct Found {
+    /// URLs, each with the variable that holds it; none if it was typed.
+    urls: Vec<(ProxyUrl, Option<&'static str>)>,
+    lists: Vec<Vec<usize>>,
+    of_host: Vec<Option<usize>>,
+}
+
+impl Found {
+    fn look_up(self, args: &RunArgs) -> Result<Chosen, Error> {
+        let named: Vec<String> = (self.urls.iter())
+            .map(|(url, variable)| {
+                variable.map_or_else(
+                    || url.to_string(),
+                    |variable| format!("{url} (from {variable}; --proxy none ignores it)"),
+                )
+            })
+            .collect();
+        let all = self.urls.into_iter().map(|(url, _)| {
+            let addresses = find((url.host(), url.port()))?;
+            Ok(Proxy { url, addresses })
+        });
+        let proxies = Proxies {
+            all: all.collect::<Result<_, Error>>()?,
+            lists: self.lists,
+            of_host: self.of_host,
+            session: args.proxy.session.unwrap_or_default(),
+            seed: args.seed,
+        };
+        Ok(Chosen { proxies, named: named.join(", ") })
+    }
+}
+
+fn of_flag(urls: &[String], hosts: usize) -> Result<Found, Error> {
+    let urls = urls.iter().map(|url| {
+        if url == NO_PROXY {
+            return Err(usage("--proxy none stands alone: remove it, or the other proxies"));
+        }
+        url.parse().map(|url: ProxyUrl| (url, None)).map_err(|error| usage(format!("--proxy: {error}")))
+    });
+    let urls = urls.collect::<Result<Vec<_>, _>>()?;
+    let weights: Vec<u32> = urls.iter().map(|(url, _)| url.weight()).collect();
+    Ok(Found { urls, lists: vec![turns(&weights)], of_host: vec![Some(0); hosts] })
+}
+
+/// Choose proxies as the environment `get` says.
+fn of_environment(hosts: &[Host], get: impl Fn(&str) -> Option<String>) -> Result<Found, Error> {
+    let excluded = get("no_proxy").or_else(|| get("NO_PROXY")).unwrap_or_default();
+    let mut found = Found::default();
+    for host in hosts {
+        // No HTTP_PROXY: a CGI program gets that from the header `Proxy` of its client.
+        let variables: &[&str] = match host.scheme() {
+            Scheme::Http => &["http_proxy", "all_proxy", "ALL_PROXY"],
+            Scheme::Https => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
+        };
+        let is_direct = is_local(host.name()) || excluded.split([',', ' ']).any(|rule| excludes(rule, host));
+        let value = variables.iter().find_map(|name| Some((*name, get(name)?))).filter(|_| !is_direct);
+        let Some((variable, value)) = value else {
+            found.of_host.push(None);
+            continue;
+        };
+        let known = found.urls.iter().position(|(_, of)| *of == Some(variable));
+        let number = known.unwrap_or(found.urls.len());
+        if known.is_none() {
+            let url = if value.contains("://") { value } else { format!("http://{value}") };
+            let refused = |error| usage(format!("{variable}: {error}. Correct it, or ignore it with --proxy none"));
+            found.urls.push((url.parse().map_err(refused)?, Some(variable)));
+            found.lists.push(vec![number]);
+        }
+        found.of_host.push(Some(number));
+    }
+    Ok(found)
+}
+
+/// True if a host is on this machine by its name.
+fn is_local(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+/// True if a rule of `no_proxy` is for a host: `*`, a domain, an address or a prefix, and perhaps a port.
+fn excludes(rule: &str, host: &Host) -> bool {
+    if rule == "*" {
+        return true;
+    }
+    if let (Some((prefix, length)), Ok(ip)) = (rule.split_once('/'), host.name().parse()) {
+        return is_within(ip, prefix, length).unwrap_or(false);
+    }
+    let (name, port) = match rule.rsplit_once(':') {
+        // Of an address of IPv6, unless it stands in brackets.
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
+        _ => (rule, None),
+    };
+    let name = name.trim_start_matches(['.', '[']).trim_end_matches(']');
+    let rest = host.name().len().checked_sub(name.len()).and_then(|start| host.name().split_at_checked(start));
+    let is_of_domain = rest
+        .is_some_and(|(before, end)| end.eq_ignore_ascii_case(name) && (before.is_empty() || before.ends_with('.')));
+    !name.is_empty() && is_of_domain && port.is_none_or(|port| port.parse() == Ok(host.port()))
+}
+
+/// True if an address is within a prefix; none if that cannot be read.
+fn is_within(ip: IpAddr, prefix: &str, length: &str) -> Option<bool> {
+    let bits = |ip| match ip {
+        IpAddr::V4(ip) => (32, u128::from(ip.to_bits())),
+        IpAddr::V6(ip) => (128, ip.to_bits()),
+    };
+    let ((width, prefix), (of_host, ip)) = (bits(prefix.parse().ok()?), bits(ip));
+    let left = u32::checked_sub(width, length.parse().ok()?)?;
+    Some(width == of_host && prefix.checked_shr(left).unwrap_or(0) == ip.checked_shr(left).unwrap_or(0))
+}
+
+/// Reject settings that contradict each other or would have no effect.
+fn check(args: &RunArgs, hosts: &[Host], proxies: &Proxies) -> Result<(), Error> {
+    let has_session = proxies.all.iter().any(|proxy| proxy.url.has_session());
+    let refused = match proxies.session {
+        _ if args.proxy.session.is_some() && !has_session => {
+            Some("--session has no place for its label: write {session} in the user name or password of --proxy".to_owned())
+        }
+        Session::PerRequest if args.max_requests_per_connection.is_some_and(|most| most > 1) => {
+            Some("--session per-request opens a connection for each request: remove --max-requests-per-connection".to_owned())
+        }
+        Session::Sticky(sessions) => proxies.lists.iter().map(Vec::len).max().filter(|most| *most > sessions.get() as usize).map(
+            |most| format!("--session sticky={sessions} leaves proxies unused, whose weights add up to {most}: use {most} sessions or more"),
+        ),
+        Session::PerConnection | Session::PerRequest => None,
+    };
+    let numbered = || hosts.iter().enumerate().filter(|(number, _)| proxies.serves(*number));
+    let redirected = numbered().find_map(|(number, host)| {
+        let rule = args.connect_to.iter().find(|rule| rule.is_for(host) && proxies.looks_up(number))?;
+        Some(format!("--connect-to {rule} has no effect with a proxy that looks up the target's name: use socks5://, or remove one"))
+    });
+    let too_long = numbered().find(|(_, host)| host.name().len() > LONGEST_NAME);
+    let too_long = too_long.map(|_| "--proxy: the name of the URL's host is too long for a proxy".to_owned());
+    refused.or(redirected).or(too_long).map_or(Ok(()), |why| Err(usage(why)))
+}
