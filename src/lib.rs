@@ -14,6 +14,7 @@
 //! | `export` | where exports go: files, or standard output |
 //! | `measure` | one measurement, from a plan to a report |
 //! | `study` | the one driver of studies, whose rounds run in fresh processes and are judged together |
+//! | `process_list` | this command line without credentials, as other users see it |
 //! | `behaviour` | what the bundled target is to do, from the flags of `run` and `serve` |
 //! | `run`, `ab`, `scale`, `capacity`, `ladder`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
@@ -28,6 +29,7 @@ mod error;
 mod export;
 mod ladder;
 mod measure;
+mod process_list;
 mod report;
 mod run;
 mod scale;
@@ -65,6 +67,8 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { error::USAGE } else { error::DONE });
         }
     };
+    // Where that is not possible, they are as visible as on any command line.
+    let _ = process_list::hide_credentials();
     terminal::set_color(cli.color);
     let result = match cli.command {
         Command::Run(args) => run::run(*args, typed, clock),

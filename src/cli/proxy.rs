@@ -27,8 +27,8 @@ turns. --local-ips is then the address from which the proxy is connected.
 --connect-timeout includes the tunnel.
 
 Without this flag, http_proxy, https_proxy and all_proxy are used, except
-for hosts in no_proxy and on this machine. On the command line, the proxy's
-password is replaced as soon as the program has started.
+for hosts in no_proxy and on this machine. Passwords on the command line are
+overwritten in the process list, where the system allows it.
 
   crawlmark run https://api.example.com/items/{id} --rate 50 \\
       -x 'http://user-session-{session}:pass@gateway.example:8000'";
@@ -45,7 +45,7 @@ pub struct ProxyArgs {
     /// For a proxy with {session} in its user name or password. per-connection: each connection has a session of its own.
     /// per-request: each request has a session and a connection of its own. sticky=N: the connections of the run share N
     /// sessions, in turn; a session stays with its proxy.
-    #[arg(long, value_name = "SESSION", requires = "proxy")]
+    #[arg(long, value_name = "SESSION")]
     pub session: Option<Session>,
 }
 

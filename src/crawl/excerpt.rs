@@ -43,8 +43,20 @@ pub(super) fn excerpt(body: &[u8], request: &RequestShape, path: &str) -> Option
         text.truncate(text.len() - length);
         text.push_str(WITHHELD);
     }
-    let text = redact::text(text.trim());
+    let text = redact::text(without_basic(&text).trim());
     (!text.is_empty()).then_some(text)
+}
+
+/// Remove what follows `Basic`: credentials of a proxy, which are encoded for each session anew.
+fn without_basic(text: &str) -> String {
+    const BASIC: &str = "Basic ";
+    let mut parts = text.split(BASIC);
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+        kept.extend([BASIC, WITHHELD, part.trim_start_matches(is_base64)]);
+    }
+    kept
 }
 
 /// Split a text into words, and return those that are long enough to be secrets.

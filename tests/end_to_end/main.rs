@@ -32,6 +32,7 @@ mod places;
 mod prefixes;
 mod process;
 mod protocols;
+mod proxy;
 mod raw;
 mod recut;
 mod remade;

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use base64::Engine;
+
 use crate::command::{Done, Started};
 use crate::process::{wait_for, working_in};
 use crate::run::program;
@@ -71,6 +73,46 @@ fn no_command_saves_or_shows_what_was_typed_in_secret() {
         Started::new(&[&["ladder", "--out", "out", "--rungs", "1", "-d", "500ms", "--"], &crawl[..6]].concat()),
         &[0],
     );
+}
+
+#[test]
+fn credentials_of_a_proxy_are_in_no_file_output_or_process_list() {
+    let (proxy, target) =
+        (Target::start(&format!("--processes 1 --proxy-auth user:{SECRET}")), Target::start("--latency 1ms"));
+    let address = proxy.address();
+    let [with_label, wrong] =
+        ["user", "other"].map(|user| format!("http://{user}-session-{{session}}:{SECRET}@{address}"));
+    let url = target.url();
+    let crawl = ["run", &url, "-s", "2", "-c", "2", "--retries", "0", "--out", "out"];
+    let started = Started::new(&[&crawl[..], &["-d", "2s", "--rate", "100", "-x", &with_label]].concat());
+    let work = started.work();
+    // The shards are there once the supervisor has read its arguments.
+    let lines = wait_for("both shards", || {
+        let read = |pid: &i32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let all = working_in(&work);
+        let shards = all.iter().filter(|pid| read(pid, "comm").starts_with("crawlmark-s")).count();
+        (shards == 2).then(|| all.iter().map(|pid| read(pid, "cmdline")).collect::<Vec<_>>())
+    });
+    assert!(lines.iter().all(|line| line.contains(address) && !line.contains(SECRET)), "{lines:?}");
+    let done = tells_nothing(started, &[0]);
+    let result = fs::read_to_string(done.out().join("result.json")).unwrap();
+    assert!(result.contains(&format!("http://...@{address}")) && done.stderr.contains("proxy"), "{}", done.stderr);
+    for refused in [wrong, format!("socks5://user:{SECRET}@{address}"), format!("http://user:{SECRET}@{address}x")] {
+        tells_nothing(Started::new(&[&crawl[..], &["-n", "4", "-x", &refused]].concat()), &[0, 2]);
+    }
+    // A server that gets the request of the proxy and repeats it.
+    let echo = |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            peer.send(&format!("HTTP/1.1 403 No\r\ncontent-length: {}\r\n\r\n{head}", head.len()));
+        }
+    };
+    let encoded = base64::engine::general_purpose::STANDARD.encode(format!("user:{SECRET}"));
+    let told = with_server(echo, |address| {
+        let proxy = format!("http://user:{SECRET}@{address}");
+        tells_nothing(Started::new(&[&crawl[..], &["-n", "4", "-x", &proxy]].concat()), &[0])
+    });
+    let result = fs::read_to_string(told.out().join("result.json")).unwrap();
+    assert!(result.contains("proxy-authorization") && !result.contains(&encoded[..8]), "{result}");
 }
 
 #[test]

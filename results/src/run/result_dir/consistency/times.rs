@@ -203,6 +203,9 @@ fn occasions(report: &Report) -> Result<(), String> {
             equal(format_args!("latency.{}.count", series.name()), latency.count, what, wanted)?;
         }
     }
+    if let Some(tunnels) = report.latency(Series::Tunnel) {
+        at_most("latency.tunnel.count", tunnels.count, "totals.connections_opened", totals.connections_opened)?;
+    }
     if let Some(waits) = report.latency(Series::BudgetWait) {
         at_most("latency.budget_wait.censored", waits.censored, "totals.dropped", totals.dropped)?;
     }

@@ -1,0 +1,291 @@
+//! Crawls through proxies: the bundled one, whose ledger is the second witness; tinyproxy and microsocks where they are installed; and
+//! servers that do as the test says.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose proxy cannot be started is over")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::bad_input::assert_refused;
+use crate::process::{end_with_children, wait_for};
+use crate::report::{Report, counts};
+use crate::run::{ONE_ATTEMPT, Run, crawl};
+use crate::scripted::{OK, Peer, with_server};
+use crate::target::Target;
+
+/// The bundled proxy, for user `user` and password `hidden`.
+fn bundled_proxy() -> Target {
+    Target::start("--processes 1 --proxy-auth user:hidden")
+}
+
+/// Sessions that a proxy was asked for, and how often.
+fn sessions(books: &Value) -> BTreeMap<String, u64> {
+    counts(&books["proxy"]["by_session"])
+}
+
+#[test]
+fn the_bundled_proxy_sees_the_sessions_that_were_asked_for() {
+    for (tls, of_requests) in [("", "requests"), ("--tls", "tunnels")] {
+        for (flags, label, expected) in [
+            ("--session per-request", "{session:8:digits}", 60),
+            ("--session sticky=5 --disable-keepalive", "{session}", 5),
+            ("--max-requests-per-connection 3", "{session:4:hex}", 0),
+        ] {
+            let target = Target::start(&format!("--processes 1 {tls}"));
+            let proxy = bundled_proxy();
+            let insecure = if tls.is_empty() { "" } else { "--insecure" };
+            let url = format!("http://user-session-{label}:hidden@{}", proxy.address());
+            let report = crawl(&format!("{} {insecure} -n 60 --shards 2 -c 4 --proxy {url} {flags}", target.url()));
+            report.assert_states(&[("ok", 60)]);
+            let (books, opened) = (proxy.stop(), report.count("/totals/connections_opened"));
+            let sessions = sessions(&books);
+            assert_eq!(target.stop()["requests"], json!(60));
+            let expected = if expected == 0 { opened } else { expected };
+            assert_eq!(sessions.len() as u64, expected, "{flags}: {sessions:?}");
+            let asked = if tls.is_empty() { 60 } else { opened };
+            assert_eq!((sessions.values().sum::<u64>(), &books["proxy"][of_requests]), (asked, &json!(asked)));
+            assert!(
+                !label.contains("digits")
+                    || sessions.keys().all(|label| label.len() == 8 && label.parse::<u32>().is_ok())
+            );
+            let tunnels = report.json().pointer("/latency/tunnel/count").map_or(0, |count| count.as_u64().unwrap());
+            assert_eq!(tunnels, if tls.is_empty() { 0 } else { opened });
+            let shown = format!("http://...@{}", proxy_address(&url));
+            assert_eq!(report.text("/plan/workload/proxy"), shown);
+            assert!(report.json().to_string().contains("user name and password of --proxy"), "the command says so");
+        }
+    }
+}
+
+fn proxy_address(url: &str) -> &str {
+    url.rsplit_once('@').unwrap().1
+}
+
+#[test]
+fn proxies_take_turns_by_weight_and_the_bundled_target_is_behind_them() {
+    let proxies = [(); 2].map(|()| Target::start("--processes 1 --proxy"));
+    let [often, seldom] = [0, 1].map(|at: usize| proxies[at].address().to_owned());
+    let report = crawl(&format!(
+        "-n 80 --shards 1 -c 3 --disable-keepalive --proxy http://{often},weight=3 --proxy http://{seldom}"
+    ));
+    report.assert_states(&[("ok", 80)]);
+    assert_eq!(proxies.map(|proxy| proxy.stop()["proxy"]["requests"].as_u64().unwrap()), [60, 20]);
+}
+
+/// Every item failed at its only attempt, for this reason and with these details.
+#[track_caller]
+fn assert_failed_as(report: &Report, kind: &str, details: &str) {
+    report.assert_states(&[("failed", 4)]);
+    assert_eq!(report.errors(), [(kind.to_owned(), 4)].into(), "{}", report.at("/failures"));
+    let said = report.text(&format!("/failures/{kind}/details"));
+    assert!(said.contains(details) && !said.contains("hidden"), "{said}");
+}
+
+#[test]
+fn refusals_of_a_proxy_are_told_apart_from_the_targets() {
+    let (proxy, target) = (bundled_proxy(), Target::start("--processes 1 --tls"));
+    let (address, https) = (proxy.address(), format!("{} --insecure", target.url()));
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let crawl = |url: &str, proxy: &str| crawl(&format!("{url} --proxy {proxy} -n 4 -c 1 --shards 1 {ONE_ATTEMPT}"));
+    let good = format!("http://user:hidden@{address}");
+    assert_failed_as(&crawl(&https, &format!("http://user:hidden2@{address}")), "proxy_auth", "407 and asks for Basic");
+    assert_failed_as(&crawl(&https, &format!("http://{address}")), "proxy_auth", "407 and asks for Basic");
+    assert_failed_as(&crawl(&format!("https://{dead}/ -k"), &good), "proxy_target_unreachable", "status 502");
+    assert_failed_as(&crawl(&https, &format!("socks5h://{address}")), "proxy_not_spoken", "not of SOCKS 5");
+    let closed = with_server(|_: Peer| {}, |address| crawl(&https, &format!("http://{address}")));
+    assert_failed_as(&closed, "proxy_closed", "it closed the connection");
+    let garbled = with_server(
+        |mut peer: Peer| {
+            peer.head();
+            peer.send("220 ftp.example ready\r\n");
+        },
+        |address| crawl(&https, &format!("http://{address}")),
+    );
+    assert_failed_as(&garbled, "proxy_not_spoken", "cannot be read");
+    // An http:// request goes to the proxy itself: its 407 is an error of the proxy, its 502 may be the target's.
+    let plain = crawl("http://127.0.0.1:9/{id}", &format!("http://{address}"));
+    plain.assert_states(&[("failed", 4)]);
+    assert_eq!(plain.errors(), [("proxy_auth".to_owned(), 4)].into());
+    let unreachable = crawl(&format!("http://{dead}/"), &good);
+    unreachable.assert_states(&[("failed", 4)]);
+    assert_eq!((unreachable.statuses(), unreachable.errors()), ([("502".to_owned(), 4)].into(), BTreeMap::new()));
+}
+
+#[test]
+fn a_proxy_that_dies_or_says_nothing_is_counted_and_holds_nothing_up() {
+    let (proxy, target) = (bundled_proxy(), Target::start("--processes 1 --latency 1ms"));
+    let url = format!("{} --proxy http://user:hidden@{}", target.url(), proxy.address());
+    let run = Run::start(format!("{url} -d 5s --shards 2 -c 4 --rate 400 --retries 0").split(' '));
+    target.wait_for_requests(100);
+    proxy.kill();
+    let report = run.end().report(0);
+    assert!(report.errors()["proxy_unreachable"] > 100, "{:?}", report.errors());
+    // Its port is open, and it never answers.
+    let silent = with_server(
+        |mut peer: Peer| peer.drain(),
+        |address| {
+            let proxy = format!("--proxy http://{address} --connect-timeout 300ms");
+            crawl(&format!("https://127.0.0.1:9/ -k {proxy} -n 4 -c 4 {ONE_ATTEMPT}"))
+        },
+    );
+    assert_failed_as(&silent, "connect_timeout", "opened no tunnel within 300ms");
+    assert_eq!(silent.count("/latency/tunnel/censored"), 4);
+}
+
+#[test]
+fn the_environment_names_proxies_and_the_run_says_so() {
+    let lines = Mutex::new(BTreeSet::new());
+    let serve = |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            lines.lock().unwrap().insert(head.replace("\r\n", "|"));
+            peer.send(OK);
+        }
+    };
+    let run = |variables: &[&str], url: &str| {
+        let mut launcher = Command::new("env");
+        launcher.args(variables);
+        Run::start_by(launcher, format!("{url} -n 2 -c 1 --shards 1 --rate 100").split(' '))
+    };
+    with_server(serve, |address| {
+        let proxy = format!("http_proxy=user:hidden@{address}");
+        let report = run(&[&proxy, "no_proxy=b.test,.c.test"], "http://a.test:81/{id}").end().report(0);
+        report.assert_states(&[("ok", 2)]);
+        let shown = format!("http://...@{address} (from http_proxy; --proxy none ignores it)");
+        assert_eq!(report.text("/plan/workload/proxy"), shown);
+        // A host on this machine is connected to directly, as without the variable.
+        let direct =
+            run(&[&proxy, "all_proxy=socks5://127.0.0.1:1"], &format!("http://{address}/{{id}}")).end().report(0);
+        direct.assert_states(&[("ok", 2)]);
+        assert!(direct.json().pointer("/plan/workload/proxy").is_none());
+    });
+    let lines = lines.into_inner().unwrap();
+    let through: Vec<_> = lines.iter().filter(|line| line.starts_with("GET http://a.test:81/")).collect();
+    assert_eq!((lines.len(), through.len()), (4, 2), "{lines:?}");
+    let authorized = |line: &&String| line.contains("|host: a.test:81|proxy-authorization: Basic dXNlcjpoaWRkZW4=|");
+    assert!(through.iter().all(|line| authorized(line)), "{lines:?}");
+}
+
+#[test]
+fn proxies_that_cannot_work_are_refused_before_anything_is_sent() {
+    let dead = "http://127.0.0.1:9";
+    let with_session = "http://u-{session}:p@127.0.0.1:9";
+    assert_refused(&[
+        (&["URL", "-x", "127.0.0.1:3128"], "begins with http://, socks5:// or socks5h://"),
+        (&["URL", "-x", "https://127.0.0.1:9"], "https:// proxies are not supported"),
+        (&["URL", "-x", "socks4://127.0.0.1:9"], "no proxy of this scheme"),
+        (&["URL", "-x", "http://127.0.0.1"], "no port from 1 to 65535"),
+        (&["URL", "-x", "http://u:p/q@127.0.0.1:9"], "Write %2F"),
+        (&["URL", "-x", dead, "-x", "none"], "--proxy none stands alone"),
+        (&["URL", "-x", dead, "--session", "per-request"], "write {session} in the user name"),
+        (&["URL", "-x", "none", "--session", "per-request"], "--session is for a proxy"),
+        (&["URL", "--session", "per-request"], "--session is for a proxy"),
+        (&["URL", "-x", with_session, "--session", "hourly"], "sticky=N"),
+        (&["URL", "-x", with_session, "-x", dead, "--session", "sticky=1"], "use 2 sessions or more"),
+        (
+            &["URL", "-x", with_session, "--session", "per-request", "--max-requests-per-connection", "2"],
+            "remove --max-requests-per-connection",
+        ),
+        (&["URL", "-x", "socks5h://127.0.0.1:9", "--connect-to", ":::1"], "use socks5://, or remove one"),
+        (&["URL", "-x", dead, "-H", "Proxy-Authorization: Basic hidden"], "would go to the target"),
+        (&["URL", "-x", dead, "--local-ips", "fd00::1"], "and 127.0.0.1 has no other"),
+        (&["-x", "http://192.0.2.1:9"], "the bundled target listens on this machine alone"),
+        (&["http://a.test/", "-x", dead], "which may be public: say how fast"),
+    ]);
+}
+
+/// A foreign proxy. Dropped, it is ended.
+struct Foreign {
+    child: Child,
+    port: u16,
+    _place: TempDir,
+}
+
+impl Foreign {
+    /// Start a program on a free port, with the arguments that `args` makes of it; none, and a word about it, if it is not installed.
+    fn start(program: &str, args: impl Fn(u16, &TempDir) -> Vec<String>) -> Option<Self> {
+        for _ in 0..10 {
+            // Another process may take the port first; then the next one is tried.
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let place = tempfile::tempdir().unwrap();
+            let mut command = Command::new(program);
+            command.args(args(port, &place)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let Ok(child) = command.spawn() else {
+                println!("skipped: there is no {program} on this machine");
+                return None;
+            };
+            let mut foreign = Self { child, port, _place: place };
+            let serves = wait_for("a foreign proxy", || match foreign.child.try_wait().unwrap() {
+                Some(_) => Some(false),
+                None => TcpStream::connect(("127.0.0.1", port)).is_ok().then_some(true),
+            });
+            if serves {
+                return Some(foreign);
+            }
+        }
+        panic!("{program} does not start");
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        end_with_children(&mut self.child);
+    }
+}
+
+#[test]
+fn tinyproxy_forwards_and_tunnels_for_an_address_and_a_password() {
+    let Some(proxy) = Foreign::start("tinyproxy", |port, place| {
+        let file = place.path().join("conf");
+        let settings =
+            format!("Port {port}\nListen 127.0.0.1\nAllow 127.9.8.7\nBasicAuth user hidden\nDisableViaHeader Yes\n");
+        fs::write(&file, settings).unwrap();
+        vec!["-d".to_owned(), "-c".to_owned(), file.to_str().unwrap().to_owned()]
+    }) else {
+        return;
+    };
+    let at = format!("127.0.0.1:{}", proxy.port);
+    for tls in ["", "--tls"] {
+        let target = Target::start(&format!("--processes 1 {tls}"));
+        let flags = if tls.is_empty() { "" } else { "-k" };
+        let url = format!("{} {flags} --shards 2 -c 6 --disable-keepalive --retries 0 --local-ips 127.9.8.7", target.url());
+        let report = crawl(&format!("{url} -n 300 --proxy http://user:hidden@{at}"));
+        report.assert_states(&[("ok", 300)]);
+        assert_eq!(target.books()["requests"], json!(300));
+        let refused = crawl(&format!("{url} -n 4 --proxy http://user:other@{at}"));
+        refused.assert_states(&[("failed", 4)]);
+        // It answers 401 where others answer 407.
+        let kinds: Vec<String> = refused.errors().into_keys().collect();
+        let is_refused =
+            if tls.is_empty() { refused.statuses().contains_key("401") } else { kinds == ["proxy_refused"] };
+        assert!(is_refused || kinds == ["proxy_auth"], "{kinds:?} {:?}", refused.statuses());
+        assert_eq!(target.stop()["requests"], json!(300));
+    }
+}
+
+#[test]
+fn microsocks_tunnels_by_address_and_by_name() {
+    let args = |port: u16, _: &TempDir| {
+        ["-i", "127.0.0.1", "-u", "user", "-P", "hidden", "-p", &port.to_string()].map(str::to_owned).to_vec()
+    };
+    let Some(proxy) = Foreign::start("microsocks", args) else { return };
+    let at = format!("127.0.0.1:{}", proxy.port);
+    for (scheme, tls) in [("socks5", ""), ("socks5", "--tls"), ("socks5h", ""), ("socks5h", "--tls")] {
+        let target = Target::start(&format!("--processes 1 {tls}"));
+        let url = target.url().replace("127.0.0.1", "localhost") + if tls.is_empty() { "" } else { " -k" };
+        let report = crawl(&format!("{url} -n 300 --shards 2 -c 6 --proxy {scheme}://user:hidden@{at}"));
+        report.assert_states(&[("ok", 300)]);
+        assert_eq!(report.count("/latency/tunnel/count"), report.count("/totals/connections_opened"));
+        assert_eq!(target.stop()["requests"], json!(300));
+    }
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let crawl = |proxy: &str| crawl(&format!("http://{dead}/ --proxy {proxy} -n 4 -c 1 {ONE_ATTEMPT}"));
+    assert_failed_as(&crawl(&format!("socks5://user:other@{at}")), "proxy_auth", "refused user name and password");
+    assert_failed_as(&crawl(&format!("socks5://{at}")), "proxy_auth", "asks for user name and password");
+    assert_failed_as(&crawl(&format!("socks5h://user:hidden@{at}")), "proxy_target_unreachable", "SOCKS reply 5");
+}
