@@ -431,7 +431,7 @@ fn a_stall_of_800_ms_lasts_800_ms_in_the_plots_of_a_short_run() {
     let slowest = serde_json::json!([3_000, [40], 800_000, null, [7], 3_000, [49]]);
     assert_eq!(steps("service, maximum")["y"], slowest);
     assert_eq!(steps("service, p50")["width"], 0.1);
-    assert_eq!(steps("service, p99")["width"], 1.0, "a tenth of a second has too few requests for it");
+    assert_eq!(steps("service, p99 of each second")["width"], 1.0, "a tenth of a second has too few requests for it");
 
     // Lines of few requests would be noise.
     read.intervals.iter_mut().for_each(|row| row.attempts = 90);

@@ -40,21 +40,23 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
     let bins = Seconds::finest(report, most_steps);
     let slowest = bins.greatest(|row| row.max_us);
     let known = |steps: &[Step]| steps.iter().filter(|step| step.value.is_some()).count();
+    let each = bins.unlike(&seconds);
     // A percentile is of tenths of a second where most of them have enough requests.
     let finest = |column, seconds| {
         let steps = bins.greatest(column);
-        if 2 * known(&steps) >= known(&slowest) { steps } else { seconds }
+        if 2 * known(&steps) >= known(&slowest) { (steps, "") } else { (seconds, each) }
     };
-    let [tails, medians] = [finest(column, tails), finest(median, medians)];
+    let [(tails, each_tail), (medians, each_median)] = [finest(column, tails), finest(median, medians)];
     let line = |role, legend: String, steps| Mark::new(role, legend, Shape::Steps(steps));
     let mut marks = vec![
         line(Role::Max, format!("{what}, maximum"), slowest),
-        line(role, format!("{what}, {p}"), tails),
-        line(Role::P50, format!("{what}, p50"), medians).dashed(Dash::Solid),
+        line(role, format!("{what}, {p}{each_tail}"), tails),
+        line(Role::P50, format!("{what}, p50{each_median}"), medians).dashed(Dash::Solid),
     ];
     if is_open {
         // Often the same: what is broken lies on top, so that both are seen.
-        marks.push(line(Role::Reference, format!("service, {p}"), seconds.greatest(service)).dashed(Dash::Dashed));
+        marks
+            .push(line(Role::Reference, format!("service, {p}{each}"), seconds.greatest(service)).dashed(Dash::Dashed));
     }
     marks.retain(Mark::is_known);
     marks.extend(limits(report, "us", what));

@@ -96,6 +96,11 @@ impl<'a> Seconds<'a> {
         Self { rows: rows.collect(), per_s, width: ticks.div_ceil(most).max(1), ..seconds }
     }
 
+    /// Note on lines of `seconds` beside lines of these steps; none if both are seconds.
+    pub(super) const fn unlike(&self, seconds: &Self) -> &'static str {
+        if self.per_s == seconds.per_s { "" } else { " of each second" }
+    }
+
     /// In the steps and the unit of another run, which is the longest.
     pub(super) fn like(longest: &Seconds<'_>, report: &'a Report) -> Self {
         Self { width: longest.width, unit: longest.unit, ..Self::of(report, PICTURE) }
