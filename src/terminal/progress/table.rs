@@ -35,7 +35,7 @@ impl Column {
             Self::InFlight => "in flight",
             Self::P50 => "p50",
             Self::P99 => "p99",
-            Self::Lag => "lag",
+            Self::Lag => "loop delay",
             Self::Throttled => "throttled",
             Self::Pid => "pid",
         }
@@ -47,8 +47,7 @@ impl Column {
             Self::Items => 13,
             Self::Rate => 12,
             Self::InFlight | Self::P50 | Self::P99 => 10,
-            Self::Lag => 9,
-            Self::Throttled => 11,
+            Self::Lag | Self::Throttled => 11,
             Self::Pid => 8,
         }
     }
@@ -222,19 +221,19 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "0        [>             ]            0   silent 2s                             ",
-                "1        [>             ]        4,000     1,000/s         8   4.00 ms   120 µs",
-                "2        [==============]        8,000        done                             ",
-                "3        [=>            ]       12,000        lost                             ",
+                "0        [>           ]            0   silent 2s                               ",
+                "1        [>           ]        4,000     1,000/s         8   4.00 ms     120 µs",
+                "2        [============]        8,000        done                               ",
+                "3        [=>          ]       12,000        lost                               ",
             ]
         );
         assert_eq!(
             plain(&total(&now, &layout)),
-            "total    [>             ]       24,000     1,000/s        32   4.00 ms   120 µs"
+            "total    [>           ]       24,000     1,000/s        32   4.00 ms     120 µs"
         );
         assert_eq!(
             plain(&header(&now, &layout)),
-            "shard     4s, 56s to go          items        rate in flight       p99      lag"
+            "shard    4s, 56s to go         items        rate in flight       p99 loop delay"
         );
     }
 
