@@ -1,6 +1,6 @@
 //! The outcome as a document.
 
-use crawlmark_results::show::doc::{Column, Doc, Table};
+use crawlmark_results::show::doc::{Column, Doc, Severity, Table};
 use crawlmark_results::show::plot::Plot;
 use crawlmark_results::show::text::{grouped_f64, micros};
 use crawlmark_results::studies::StudyResult;
@@ -24,9 +24,15 @@ impl StudyResult for SelftestResult {
             Column::words("tolerance"),
             Column::sentences(""),
         ];
+        let severity = match self.verdict {
+            RowResult::Passed => Severity::Good,
+            RowResult::Disturbed | RowResult::NotRun => Severity::Warning,
+            RowResult::Failed => Severity::Bad,
+        };
         let error = self.measurement_error.as_ref().map(|error| ("error", error.sentence.clone()));
         Doc::new(format!("{}: {}", self.name, self.verdict.name()))
-            .facts([("verdict", format!("{}: {}", self.verdict.name(), self.sentence))].into_iter().chain(error))
+            .headline(severity, &format!("{}: {}", self.verdict.name(), self.sentence))
+            .facts(error)
             .table(Table { columns, rows, ..Table::default() })
             .in_files()
             .text(format!(

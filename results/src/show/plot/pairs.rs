@@ -57,11 +57,13 @@ impl Lane {
             let ends = vec![(percent(interval.low), 0.8), (percent(interval.high), 0.8)];
             Mark::new(Role::Reference, "estimate and interval, 95 %", Shape::Line(ends))
         });
+        // With an interval, its line has the name of both.
+        let estimate = if interval.is_some() { "" } else { "estimate" };
         let marks = [
             Mark::new(Role::Highlight, "a loss that counts", Shape::Band(from, to)),
             Mark::new(Role::Reference, "", Shape::Upright(0.0)),
             Mark::new(Role::Good, "a pair", Shape::Dots(self.changes.iter().enumerate().map(pair).collect())),
-            Mark::new(Role::Reference, "", Shape::Dots(vec![dot((percent(self.evidence.ratio), 0.8))])),
+            Mark::new(Role::Reference, estimate, Shape::Dots(vec![dot((percent(self.evidence.ratio), 0.8))])),
         ];
         Panel {
             x: Axis::hidden(Range::Between(-reach, reach)),

@@ -8,7 +8,7 @@ use super::{
     BY_BURST, Capacity, Cause, FILE, Hidden, Pace, ProbeReport, Question, RateReport, SearchOutcome, backlog, credit,
     times_s, unevenness, used_up,
 };
-use crate::show::doc::{Column, Doc, Table};
+use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::{decimal, micros};
 use crate::studies::StudyResult;
@@ -222,7 +222,7 @@ impl StudyResult for Capacity {
     fn doc(&self) -> Doc {
         let together = if self.environment.colocated { ", client and target together" } else { "" };
         Doc::new(format!("{}: {}", self.name, self.outcome.name()))
-            .text(capacity_headline(self))
+            .headline(severity(self.outcome), &capacity_headline(self))
             .facts(rows(self))
             .table(table(self))
             .text("Probes: + passed, - failed, ? void; short: tried only by short probes while rates were doubled.")
@@ -239,6 +239,18 @@ impl StudyResult for Capacity {
 
     fn plots(&self) -> Vec<Plot> {
         vec![plot::capacity(self)]
+    }
+}
+
+fn severity(outcome: SearchOutcome) -> Severity {
+    match outcome {
+        SearchOutcome::Found => Severity::Good,
+        SearchOutcome::LeastFails => Severity::Bad,
+        SearchOutcome::Unconfirmed
+        | SearchOutcome::NotReached
+        | SearchOutcome::ClientLimited
+        | SearchOutcome::Unsteady
+        | SearchOutcome::Undecided => Severity::Warning,
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     RoundReport, Undecided,
 };
 use crate::export::contest_junit;
-use crate::show::doc::{Column, Doc, Table};
+use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::{capital, decimal, micros};
 use crate::studies::StudyResult;
@@ -181,6 +181,14 @@ pub fn contest_standing(comparison: &Comparison) -> String {
     format!("estimate from {pairs} pair{}: {told}", if pairs == 1 { "" } else { "s" })
 }
 
+fn severity(verdict: Overall) -> Severity {
+    match verdict {
+        Overall::Pass => Severity::Good,
+        Overall::Inconclusive | Overall::Incomparable => Severity::Warning,
+        Overall::Regression => Severity::Bad,
+    }
+}
+
 impl StudyResult for Contest {
     const FILE: &'static str = FILE;
 
@@ -199,7 +207,7 @@ impl StudyResult for Contest {
         let same =
             self.differences.is_empty().then(|| ("differs", "nothing in the recorded plans and machines".to_owned()));
         Doc::new(format!("{}: {}", self.name, self.verdict.name()))
-            .text(contest_headline(self))
+            .headline(severity(self.verdict), &contest_headline(self))
             .table(differences)
             .facts(same)
             .table(metrics(self))
@@ -298,7 +306,8 @@ fn said(finding: &Finding) -> (&'static str, String) {
         MetricVerdict::Regression => ("REGRESSION", String::new()),
         MetricVerdict::Pass => ("pass", String::new()),
         MetricVerdict::Inconclusive { minimum_detectable_effect, because } => {
-            let found = minimum_detectable_effect.map_or_else(String::new, |effect| {
+            // A few pairs may be so far apart that no loss would have been.
+            let found = minimum_detectable_effect.filter(|effect| *effect < 1.0).map_or_else(String::new, |effect| {
                 format!("; a loss of {:.1} % or more would have been detected", effect * 100.0)
             });
             // The headline says how many are missing.

@@ -2,7 +2,7 @@
 
 use super::{FILE, Ladder, LimitedBy, Published, RungReadings, RungReport};
 use crate::run::report::Verdict;
-use crate::show::doc::{Column, Doc, Table};
+use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::{decimal, micros};
 use crate::studies::StudyResult;
@@ -65,7 +65,7 @@ impl StudyResult for Ladder {
         let command = |rung: &RungReport| format!("crawlmark run {}  # {}", typed(&rung.flags), rung.rung);
         let machine = self.environment.cpu_model.as_deref().unwrap_or("an unknown CPU");
         Doc::new(format!("{}{partial}", self.name))
-            .text(ladder_headline(self))
+            .headline(Severity::Neutral, &ladder_headline(self))
             .table(table(&self.rungs))
             .facts(notes.into_iter().flatten())
             .list("Different from the published crawl:", self.notes.clone())

@@ -6,7 +6,7 @@ use crawlmark_harness::units::{grouped, percent, rounded_percent};
 
 use super::{Attempts, Axis, Curve, Estimate, FILE, Fit, FixedQuantity, LEVEL, Point, Round, Scaling, Size};
 use crate::run::report::{Verdict, more_connections};
-use crate::show::doc::{Column, Doc, Table};
+use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::{decimal, micros};
 use crate::studies::StudyResult;
@@ -147,7 +147,7 @@ impl StudyResult for Scaling {
     }
 
     fn doc(&self) -> Doc {
-        let doc = Doc::new(self.circumstances.name.clone()).text(scaling_headline(self));
+        let doc = Doc::new(self.circumstances.name.clone()).headline(Severity::Neutral, &scaling_headline(self));
         let doc = self.curves.iter().fold(doc, |doc, curve| doc.table(table(curve)));
         doc.facts(notes(self)).in_files().plot("plots/scaling.svg", "Throughput by size").text(format!(
             "{} rounds, each in processes of its own; medians over the repeats. crawlmark {}, {}.",
