@@ -255,7 +255,7 @@ fn a_step_summary_says_first_whether_it_may_be_believed() {
     report.intervals = seconds(&report, 200);
     let text = export(&report, Format::StepSummary).unwrap();
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what}: {text}"));
-    assert!(["**Finished after", "| good |", "**Validity: valid**", "### Thresholds"].map(at).is_sorted());
+    assert!(["**UNDECIDED: ", "| good |", "**Validity: valid**", "### Thresholds"].map(at).is_sorted());
     let [_, gates, rows, errors, course] = &tables(&text)[..] else { panic!("five tables: {text}") };
     assert_eq!(errors[0][0], "error", "{errors:?}");
     assert!(rows.contains(&vec!["target".to_owned(), "http://127.0.0.1:8080/items/{id}".to_owned()]));

@@ -154,12 +154,13 @@ fn like_is_drawn_beside_like() {
     assert!(at("single runs and gives no verdict") < at("id=\"figures\""));
     // Each figure has its difference to the first run's, and a lower bound has none.
     let mut faster = run("b", 9);
-    faster.totals.items_per_s = run("a", 9).totals.items_per_s * 1.25;
+    let slower = run("a", 9);
+    faster.totals.ok_per_s = Some(slower.totals.good_per_s(&slower.ledger) * 1.25);
     faster.latency.get_mut("service").unwrap().at_least = vec!["p99_us".to_owned()];
     let figures = section(page(&overlaid(&[run("a", 9), faster])), "figures");
     let row =
         |name: &str| figures.split(&format!(" | {name} | ")).nth(1).unwrap().split(" | ").nth(1).unwrap().to_owned();
-    assert!(row("items/s").ends_with(" (+25.0 %)") && row("service p50").ends_with(" (+0.0 %)"), "{figures}");
+    assert!(row("good/s").ends_with(" (+25.0 %)") && row("service p50").ends_with(" (+0.0 %)"), "{figures}");
     assert!(row("service p99").starts_with(">= ") && !row("service p99").contains('('), "{figures}");
 }
 

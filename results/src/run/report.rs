@@ -373,7 +373,7 @@ impl Report {
     /// Adds what the target's own counts say. A target that counted something else makes the result incomplete.
     pub fn add_witness(&mut self, witness: Witness) {
         let found = (witness.agrees == Some(false))
-            .then(|| format!("the target's own books differ: {}", witness.differences.join("; ")));
+            .then(|| format!("the target's own counts differ: {}", witness.differences.join("; ")));
         self.validity.check("the target's counts", found, Verdict::Incomplete);
         self.witness = Some(witness);
     }

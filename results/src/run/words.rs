@@ -34,9 +34,11 @@ mod times;
 pub(super) mod validity;
 
 pub use self::announcement::announcement;
+pub(crate) use self::failures::error_share;
 pub use self::failures::{errors, explained};
 pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;
+pub(crate) use self::outcome::status as outcome;
 pub use self::outcome::thresholds_line;
 pub use self::percentiles::percentiles;
 pub(crate) use self::rows::{cpu_us_per_attempt, limited_by};

@@ -14,6 +14,7 @@ mod terminal;
 pub use self::lead::{Figure, Lead, Severity, Status};
 pub use self::terminal::{TerminalLine, Tone};
 use crate::show::plot::Plot;
+use crate::show::text::capital;
 
 /// A document.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -289,6 +290,13 @@ impl Doc {
     #[must_use]
     pub fn status(self, status: Status) -> Self {
         self.with(Part::Status(status))
+    }
+
+    /// Add the outcome of a study in a box: the first sentence is its title.
+    #[must_use]
+    pub fn headline(self, severity: Severity, sentences: &str) -> Self {
+        let (title, text) = sentences.split_once(". ").unwrap_or((sentences.trim_end_matches('.'), ""));
+        self.status(Status { id: Some("outcome"), text: text.to_owned(), ..Status::new(severity, capital(title)) })
     }
 
     /// Add a text of another format.

@@ -1,4 +1,4 @@
-//! Twelve situations: the last two lines of the terminal, and the first screen of the page as text.
+//! Twelve situations, and four more: the last two lines of the terminal, and the first screen of the page as text.
 //!
 //! The golden file is `tests/golden/outcomes.txt.snap`.
 
@@ -59,15 +59,20 @@ fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
     if into < 100_000_000 { GOOD } else { (Outcome::Throttled, asks) }
 }
 
-/// The result of a run whose second shard died after 5,500 good answers.
-fn killed(plan: &RunPlan) -> Report {
+/// The same, and one of a hundred milliseconds rejects.
+fn by_quota_with_failures(shard: u32, sent: Nanos) -> (Outcome, Advice) {
+    if sent.0 / 1_000_000 % 100 == 0 { REJECTED } else { by_quota(shard, sent) }
+}
+
+/// The result of a run whose second shard died after as many good answers.
+fn killed(plan: &RunPlan, good: u64) -> Report {
     let mut killed = run(plan, &[], takes_20_ms);
     let dead = &mut killed.record.shards[1];
     (dead.fault, dead.exit) = (Some(crawlmark_harness::supervisor::ShardFault::Died), ShardExit::Signal(9));
     // What it reported until then are counts alone: its times were to come with its final frame.
     let mut told = ShardStats::new(Bounds::for_timeout(plan.timeout));
     told.counters = dead.stats.counters.clone();
-    (told.counters.requests.attempts, told.counters.items.ok) = (5_500, 5_500);
+    (told.counters.requests.attempts, told.counters.items.ok) = (good, good);
     dead.stats = ReceivedStats::of(&told).unwrap();
     killed.as_it_is(plan)
 }
@@ -76,6 +81,7 @@ fn situations() -> Vec<Situation> {
     let open = timed(1_000, 500, 12 * S);
     let closed = RunPlan { rate: None, arrivals: Arrivals::Asap, duration: Some(10 * S), ..run_of(2, 64, 1 << 40) };
     let budgeted = RunPlan { rate: Some(per_s(500)), ..closed.clone() };
+    let warm = RunPlan { warmup: 9 * S, ..budgeted.clone() };
     let healthy = || run(&budgeted, &[], takes_20_ms).report(&budgeted);
     let against = |plan: &RunPlan, answer| run_against(plan, &[], takes_20_ms, answer).report(plan);
     let twelve_thousand = RunPlan { duration: None, ..run_of(2, 64, 12_000) };
@@ -94,8 +100,12 @@ fn situations() -> Vec<Situation> {
             "client too slow",
             run(&budgeted, &[Incident::Block { at: 3 * S, lasts: 300 * MS }], takes_20_ms).report(&budgeted),
         ),
-        of("shard killed", killed(&twelve_thousand)),
+        of("shard killed", killed(&twelve_thousand, 5_500)),
         of("nothing listens", against(&budgeted, |_, _| REFUSED)),
+        of("throttled by a quota, some 503", against(&budgeted, by_quota_with_failures)),
+        of("threshold undecided", judged(healthy(), &budgeted, &["service_p99 < 5ms", "rate > 400"])),
+        of("shard killed before its first report", killed(&twelve_thousand, 0)),
+        of("mostly warm-up", run(&warm, &[], takes_20_ms).report(&warm)),
     ]
 }
 
@@ -148,7 +158,7 @@ fn a_run_says_first_on_the_page_and_last_at_the_terminal_what_it_came_to() {
 fn what_a_dead_shard_left_of_its_range_is_lost_only_where_the_time_would_not_have_left_it() {
     let counted = RunPlan { duration: None, ..run_of(2, 64, 12_000) };
     let timed = RunPlan { duration: Some(4 * S), ..run_of(2, 64, 1 << 40) };
-    let reasons = |plan: &RunPlan| killed(plan).validity.reasons.join("; ");
+    let reasons = |plan: &RunPlan| killed(plan, 5_500).validity.reasons.join("; ");
     assert!(reasons(&counted).contains("up to 500 of its items are lost"), "{}", reasons(&counted));
     let timed = reasons(&timed);
     assert!(timed.contains("900 of its items are lost, its times") && !timed.contains("not attempted"), "{timed}");

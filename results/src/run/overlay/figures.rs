@@ -2,7 +2,7 @@
 
 use super::side_by_side;
 use crate::run::report::{Latency, Report};
-use crate::run::words::{cpu_us_per_attempt, figure, moment};
+use crate::run::words::{cpu_us_per_attempt, error_share, figure, moment, outcome};
 use crate::show::doc::Doc;
 use crate::show::plot::overlay::Run;
 use crate::show::text::{bytes, decimal, grouped, micros, rate_in_words, seconds};
@@ -45,11 +45,13 @@ fn written((name, cell): (String, Cell), runs: &[Run<'_>]) -> Option<Vec<String>
 
 fn rows() -> Vec<(String, Cell)> {
     let mut rows = vec![
-        row("verdict", |report| Some(report.validity.verdict.name().replace('_', "-"))),
+        row("outcome", |report| Some(outcome(report).title)),
+        row("validity", |report| Some(report.validity.verdict.name().replace('_', "-"))),
         row("started", |report| Some(moment(&report.started_at))),
         row("took", |report| Some(seconds(report.totals.duration_s))),
         row("load", |report| Some(load(report))),
-        figure_row("items/s", |report| Some(report.totals.items_per_s), decimal),
+        figure_row("good/s", |report| Some(report.totals.good_per_s(&report.ledger)), decimal),
+        row("errors, of requests", |report| error_share(report).map(rounded_percent)),
         figure_row("requests/s", |report| Some(report.totals.attempts_per_s), decimal),
         row("items completed", |report| Some(grouped(ended(report)))),
         row("ok, of these items", |report| Some(part(report.ledger.ok, ended(report)))),

@@ -94,7 +94,9 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::AddressUnavailable => ("address unavailable", None),
         Kind::Closed => ("closed without a response", None),
         Kind::ConnectFailed => ("connection failed", None),
-        Kind::ConnectRefused => ("connection refused", None),
+        Kind::ConnectRefused => {
+            ("connection refused", Some("check that the target runs, and the host and port of the URL"))
+        }
         Kind::ConnectTimeout => ("connection timed out", None),
         Kind::Incomplete => ("closed in the response", None),
         Kind::Io => ("io", None),

@@ -99,6 +99,11 @@ pub struct UsageReport {
 }
 
 impl ShardReport {
+    /// True if counts of it are known: it ended well, or reported some before it did not.
+    pub(crate) fn has_reported(&self) -> bool {
+        self.fault.is_none() || self.totals.attempts > 0 || self.ledger.lost == 0
+    }
+
     pub(super) fn new(record: &ShardRecord, run: &RunRecord) -> Self {
         let ShardPlan { shard, ids, connections, cpu, warmup, .. } = record.plan;
         let duration_s = record.last_done.since(run.start) as f64 / 1e9;

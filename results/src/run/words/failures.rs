@@ -11,11 +11,14 @@ use crawlmark_harness::units::rounded_percent;
 /// Most causes in the table.
 const MOST_ROWS: usize = 20;
 
+/// Characters of a response that are beside the outcome at most.
+const SAID: usize = 80;
+
 /// Name of the cause of requests that had no answer when the run ended.
 const CUT_OFF: &str = "cut off at the end";
 
 /// Errors after the warm-up, those that were cut off included, as a part of all requests; none without a request.
-pub(super) fn error_share(report: &Report) -> Option<f64> {
+pub(crate) fn error_share(report: &Report) -> Option<f64> {
     let counted = report.measured();
     part(counted.errors(), &counted)
 }
@@ -122,6 +125,14 @@ pub(super) fn remedy(report: &Report) -> Option<&'static str> {
     let (cause, _) = *failures(&report.measured().requests).first()?;
     let excerpt = report.failures.get(&cause.key()).and_then(|seen| seen.excerpt.as_deref());
     remedy_in_words(cause, excerpt)
+}
+
+/// Return the beginning of the first response of the commonest cause of failures; none without a body.
+pub(super) fn said(report: &Report) -> Option<String> {
+    let (cause, _) = *failures(&report.measured().requests).first()?;
+    let words = report.failures.get(&cause.key())?.excerpt.as_ref()?.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short: String = words.chars().take(SAID).collect();
+    (!short.is_empty()).then(|| format!("The first response said: {short}"))
 }
 
 /// All counts together, which those of a foreign result may exceed.

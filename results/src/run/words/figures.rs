@@ -8,6 +8,9 @@ use crate::show::doc::Figure;
 use crate::show::text::{decimal, grouped, micros};
 use crawlmark_harness::units::rounded_percent;
 
+/// Part of the time in pauses from which on the part of requests that were throttled says too little.
+const PAUSED: f64 = 0.1;
+
 /// The figures, the most important first.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let totals = &report.totals;
@@ -21,15 +24,22 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         rate if rate > 0.0 => format!("{}/s", decimal(rate)),
         _ => "0/s".to_owned(),
     };
+    let of_requests = || match totals.dropped {
+        0 => "of requests".to_owned(),
+        dropped => format!("of requests; {} were never sent", grouped(dropped)),
+    };
     let failed = error_share(report).map_or_else(|| "-".to_owned(), rounded_percent);
     let mut figures = vec![
         figure("good", per_s(totals.good_per_s(&report.ledger)), format!("responses, over {}", measured_time(report))),
-        figure("errors", failed, causes_in_words(report).unwrap_or_else(|| "of requests".to_owned())),
+        figure("errors", failed, causes_in_words(report).unwrap_or_else(of_requests)),
     ];
     let counted = report.measured().requests;
     if counted.throttled > 0 {
         let share = rounded_percent(counted.throttled as f64 / counted.attempts.max(1) as f64);
-        figures.push(figure("throttled", share, "of requests".to_owned()));
+        let paused = Some(report.binding.pause).filter(|part| *part >= PAUSED);
+        let paused =
+            paused.map_or_else(String::new, |part| format!("; pauses took {} of the time", rounded_percent(part)));
+        figures.push(figure("throttled", share, format!("of requests{paused}")));
     }
     figures.extend(times(report));
     let requests = format!("{} in all, peak in flight {}", grouped(totals.attempts), grouped(totals.peak_in_flight));
@@ -39,20 +49,26 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     figures
 }
 
-fn times(report: &Report) -> [Figure; 3] {
+fn times(report: &Report) -> Vec<Figure> {
     let clocked = Clocked::of(report);
+    if clocked.latency().is_none() {
+        let detail = "no request succeeded".to_owned();
+        return vec![Figure { name: "latency", value: "-".to_owned(), detail }];
+    }
     let time = |name, key: &str, of: fn(&Latency) -> Option<f64>| {
         let known = clocked.latency().map(|latency| (latency, figure(latency, key, of(latency))));
         let (value, detail) = match known {
+            // Of the same population as the median.
+            Some((_, Some(value))) if name != "p50" => (Some(value), format!("{} time", clocked.name())),
             Some((latency, Some(value))) => {
                 (Some(value), format!("{} time of {}", clocked.name(), population(report, latency)))
             }
             Some((latency, None)) => (None, format!("too few for {name}: {}", population(report, latency))),
-            None => (None, "no request succeeded".to_owned()),
+            None => (None, String::new()),
         };
         Figure { name, value: value.unwrap_or_else(|| "-".to_owned()), detail }
     };
-    [
+    vec![
         time("p50", "p50_us", |latency| latency.p50_us),
         time("p99", "p99_us", |latency| latency.p99_us),
         time("max", "max_us", |latency| latency.max_us),

@@ -1,11 +1,11 @@
 //! Finding of a run in one sentence: what went wrong or set its pace, from the times that were limited.
 
-use super::failures::{causes, causes_in_words, clause, cut_off_share, remedy};
+use super::failures::{causes, causes_in_words, clause, cut_off_share, remedy, said};
 use super::outcome::shortfall;
 use super::rows::{IDLE, budget_flag, ended_in_warmup, is_unsent, limits};
 use super::stalls::{Stalls, notable, stalls};
 use crate::run::report::{BindingReport, IntervalRow, Report, ShardReport, Verdict, thresholds};
-use crate::show::text::{capital, counted, decimal, grouped, micros};
+use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
 use crawlmark_harness::stats::{Counters, Series};
 use crawlmark_harness::units::{RateShape, rounded_percent};
 
@@ -17,6 +17,9 @@ const REACHED: f64 = 0.8;
 
 /// Part of the requested rate from which on a slow client did not lower it.
 const KEPT: f64 = 0.95;
+
+/// Part of its time that a shard waited for a CPU, from which on it and not the target holds its connections.
+const STARVED: f64 = 0.3;
 
 /// Part of the requests that were throttled, from which on they are the finding.
 const MOST: f64 = 0.5;
@@ -34,15 +37,17 @@ pub(super) struct RunEvent {
     details: Option<String>,
     /// True if the target was down when the run ended.
     pub(super) is_down: bool,
+    /// True if it explains a rate that was not reached.
+    pub(super) is_cause: bool,
 }
 
 impl RunEvent {
     fn new(report: &Report, title: String) -> Self {
-        Self { title, details: remedy(report).map(capital), is_down: false }
+        Self { title, details: remedy(report).map(capital).or_else(|| said(report)), is_down: false, is_cause: true }
     }
 
     fn with_details(title: String, details: String) -> Self {
-        Self { title, details: Some(details), is_down: false }
+        Self { title, details: Some(details), is_down: false, is_cause: true }
     }
 }
 
@@ -58,7 +63,7 @@ pub(super) fn finding(report: &Report) -> String {
     let has_failed = report.gates.iter().any(|gate| gate.ok == Some(false));
     let sentences = match event(report) {
         Some(RunEvent { title, details, .. }) => {
-            Some(title).filter(|_| has_failed).into_iter().chain(details).collect()
+            Some(capital(&title)).filter(|_| has_failed).into_iter().chain(details).collect()
         }
         None => Vec::from_iter(other(report, has_failed)),
     };
@@ -86,7 +91,8 @@ fn unmeasured(report: &Report) -> Option<RunEvent> {
     let are_warm =
         || (all > 0 && report.measured().requests.attempts == 0).then_some("all requests were within the warm-up");
     let why = ended_in_warmup(report).or_else(|| are_warm().map(str::to_owned))?;
-    Some(RunEvent { title: format!("nothing was measured: {why}"), details: None, is_down: false })
+    let title = format!("nothing was measured: {why}");
+    Some(RunEvent { title, details: None, is_down: false, is_cause: true })
 }
 
 /// A run in which nothing succeeded after its warm-up.
@@ -152,9 +158,21 @@ fn silence(report: &Report) -> Option<RunEvent> {
     }
     let causes = causes_in_words(report).map_or_else(String::new, |causes| format!(" ({causes})"));
     let is_last = measured.last()?.0.start_s < last && !later.iter().any(|(_, is_answered)| *is_answered);
-    let gap_end = if is_last { "the end".to_owned() } else { format!("{last} s") };
-    let title = format!("no good response from {first} s to {gap_end}{causes}");
-    Some(RunEvent { is_down: is_last, ..RunEvent::new(report, title) })
+    if !is_last {
+        return Some(RunEvent::new(report, format!("no good response from {first} s to {last} s{causes}")));
+    }
+    // The first failure may have been a part of a second before.
+    let failed_s = report.failures.values().map(|seen| seen.first_s).fold(f64::INFINITY, f64::min);
+    let from_s = if (first as f64 - 1.0..first as f64).contains(&failed_s) { failed_s } else { first as f64 };
+    let title = format!("no good response after {}{causes}", seconds(from_s));
+    let before = || measured.iter().map(|(row, _)| *row).filter(|row| row.start_s + 1 < first);
+    let good: u64 = before().map(|row| row.ok + row.not_found).sum();
+    let until = match before().count() {
+        0 => None,
+        count => Some(format!("Until then {}/s good", decimal(good as f64 / count as f64))),
+    };
+    let details = until.into_iter().chain(remedy(report).map(capital)).collect::<Vec<_>>().join(". ");
+    Some(RunEvent { title, details: Some(details).filter(|text| !text.is_empty()), is_down: true, is_cause: true })
 }
 
 fn failures(report: &Report) -> Option<RunEvent> {
@@ -172,7 +190,7 @@ fn failures(report: &Report) -> Option<RunEvent> {
         return Some(RunEvent::with_details(clause, details));
     }
     let causes = causes_in_words(report).map_or_else(String::new, |causes| format!(": {causes}"));
-    Some(RunEvent::new(report, format!("{clause}{causes}")))
+    Some(RunEvent { is_cause: false, ..RunEvent::new(report, format!("{clause}{causes}")) })
 }
 
 /// A client that was too slow.
@@ -198,10 +216,16 @@ fn client(report: &Report) -> Option<String> {
         "see Validity".to_owned()
     };
     Some(match shortfall(report) {
-        _ if is_kept(report) => format!("{}, but this client was slow: {what}", rate(report)),
+        _ if is_kept(report) => capital(&format!("{what}, so times may be overstated")),
         None => format!("{}: limited by this client ({what})", rate(report)),
         Some(_) => format!("Limited by this client ({what})"),
     })
+}
+
+/// The shard that waited longest for a CPU, where that explains why connections were in use, with the part of its time.
+pub(super) fn starved(report: &Report) -> Option<(f64, u32)> {
+    let waits = report.shards.iter().filter_map(|shard| Some((shard.usage.run_delay_share?, shard.shard)));
+    waits.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(part, _)| *part >= STARVED)
 }
 
 /// True if the requested rate was kept.
@@ -213,8 +237,9 @@ fn is_kept(report: &Report) -> bool {
 fn throttled(report: &Report) -> Option<RunEvent> {
     let throttled = share_of(report, report.measured().requests.throttled).filter(|share| *share >= MOST)?;
     let title = format!("{} of requests were throttled", rounded_percent(throttled));
-    let good = format!("{}/s good", decimal(report.totals.good_per_s(&report.ledger)));
-    Some(RunEvent::with_details(title, good))
+    let good = || format!("{}/s good", decimal(report.totals.good_per_s(&report.ledger)));
+    let details = shortfall(report).is_none().then(good);
+    Some(RunEvent { title, details, is_down: false, is_cause: false })
 }
 
 fn throttling(report: &Report) -> Option<String> {
@@ -263,7 +288,7 @@ fn pace(report: &Report) -> String {
     let connections = || counted(u64::from(report.plan.run.connections), "connection");
     match limit(report) {
         Some((part, "connections")) => limited(report, &format!("the {}", connections()), part),
-        Some((_, by)) if by == budget_flag(report) && is_kept(report) => format!("{}, as requested", rate(report)),
+        Some((_, by)) if by == budget_flag(report) && is_kept(report) => format!("{} requested", rate(report)),
         Some((part, by)) => limited(report, by, part),
         None if by_rate + concurrency + pause + target + idle <= 0.0 => format!("{} good", rate(report)),
         None if idle >= NOTABLE => format!("{} good: {IDLE} {} of the time", rate(report), rounded_percent(idle)),

@@ -5,6 +5,9 @@ use crate::run::report::{GateReport, Report};
 use crate::show::doc::{Column, Table};
 use crate::show::text::{decimal, grouped_f64, micros, write_row};
 
+/// Multiple of a limit from which on a value is given as a multiple.
+const MANIFOLD: f64 = 2.0;
+
 /// Return the thresholds of the run that is about to begin, a row each, for a terminal of `columns` columns.
 #[must_use]
 pub fn must_hold(objectives: &[Objective], columns: usize) -> String {
@@ -69,7 +72,7 @@ fn is_what_stopped(gate: &GateReport, report: &Report) -> bool {
 }
 
 /// The value in its unit, as people read it.
-fn value(gate: &GateReport) -> Option<String> {
+pub(super) fn value(gate: &GateReport) -> Option<String> {
     let text = in_unit(gate, gate.value?);
     Some(if gate.at_least { format!(">= {text}") } else { text })
 }
@@ -86,15 +89,15 @@ fn in_unit(gate: &GateReport, value: f64) -> String {
 }
 
 /// On which side of the limit the value is, and how far.
-fn margin(gate: &GateReport) -> Option<String> {
+pub(super) fn margin(gate: &GateReport) -> Option<String> {
     gate.margin?;
     let (value, limit) = (gate.value?, gate.limit);
     let part = decimal((value - limit).abs() / limit * 100.0);
-    Some(match value.total_cmp(&limit) {
-        std::cmp::Ordering::Less | std::cmp::Ordering::Greater if gate.ok == Some(true) => format!("{part} % headroom"),
-        std::cmp::Ordering::Less => format!("{part} % below"),
-        std::cmp::Ordering::Equal => "on the limit".to_owned(),
-        std::cmp::Ordering::Greater => format!("{part} % above"),
+    Some(match gate.ok {
+        _ if value.total_cmp(&limit).is_eq() => "on the limit".to_owned(),
+        Some(true) => format!("{part} % better than the limit"),
+        _ if value >= limit * MANIFOLD => format!("{} times the limit", decimal(value / limit)),
+        _ => format!("{part} % worse than the limit"),
     })
 }
 

@@ -1,47 +1,51 @@
 //! Outcome of a run: thresholds, who stopped it, and how it ended.
 
 use super::failures::{clause, error_share};
-use super::finding::{event, finding, limit};
-use super::gates::{brief, seen};
+use super::finding::{event, finding, limit, starved};
+use super::gates::{brief, margin, seen, value};
 use super::rows::{budget_flag, ended_in_warmup, is_unsent};
 use super::stalls::Stalls;
-use super::validity::word;
 use crate::run::report::{GateReport, Report, ShardReport, Verdict, thresholds};
 use crate::show::doc::{Severity, Status};
 use crate::show::text::{capital, counted, decimal, seconds};
+use crawlmark_harness::supervisor::ShardFault;
 use crawlmark_harness::units::{RateShape, rounded_percent};
 
 /// Number of the signal that Ctrl-C sends.
-const SIGINT: i32 = 2;
+pub(super) const SIGINT: i32 = 2;
 
 /// Part of the requested rate below which a run fell short of it.
 const REACHED: f64 = 0.5;
 
 /// The outcome in a box, with the finding.
-pub(super) fn status(report: &Report) -> Status {
+pub(crate) fn status(report: &Report) -> Status {
     let (failed, undecided) = (gates(report, Some(false)), gates(report, None));
-    let named = |gates: &[&GateReport], named: fn(&GateReport) -> String| match gates {
-        [gate] => named(gate),
-        gates => format!("{} of {} thresholds", gates.len(), report.gates.len()),
+    let named = |gates: &[&GateReport]| match (gates, report.gates.len()) {
+        ([gate], 1) => threshold(gate),
+        ([gate], all) => format!("1 of {all} thresholds, {}", threshold(gate)),
+        (gates, all) => format!("{} of {all} thresholds", gates.len()),
     };
     let mut clauses = vec![ending(report)];
     match (failed.is_empty(), undecided.is_empty(), report.gates.len()) {
         (_, _, 0) => {}
-        (false, ..) => clauses.insert(0, format!("FAILED: {}", named(&failed, threshold))),
-        (true, false, _) => clauses.push(format!("undecided: {}", named(&undecided, |gate| gate.expression.clone()))),
+        (false, ..) => clauses.insert(0, format!("FAILED: {}", named(&failed))),
+        (true, false, _) => clauses.insert(0, format!("UNDECIDED: {}", named(&undecided))),
         (true, true, passed) => clauses.push(format!("{} passed", counted(passed as u64, "threshold"))),
     }
-    let list = match &failed[..] {
-        [] => undecided,
-        // A single one is in the title.
-        [_] => Vec::new(),
-        _ => failed,
-    };
+    let severity = severity(report);
+    let mut text = finding(report);
+    if severity == Severity::Good && !text.is_empty() && !text.contains("; ") {
+        clauses.insert(0, text.trim_end_matches('.').to_owned());
+        text.clear();
+    }
+    let list = if failed.is_empty() { undecided } else { failed };
+    // A single one is in the title.
+    let list = if list.len() == 1 { Vec::new() } else { list };
     Status {
         id: Some("outcome"),
-        text: finding(report),
+        text,
         list: list.into_iter().map(threshold).collect(),
-        ..Status::new(severity(report), capital(&clauses.join("; ")))
+        ..Status::new(severity, capital(&clauses.join("; ")))
     }
 }
 
@@ -52,9 +56,16 @@ pub fn thresholds_line(report: &Report, ok: Option<bool>) -> String {
     gates(report, ok).into_iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-/// A threshold with what was measured: `error_rate < 0.01 (50.0 %, 4,900 % above)`.
+/// A threshold with what was measured: `service_p95 is 138 ms, must be < 100ms (38 % worse than the limit)`.
 fn threshold(gate: &GateReport) -> String {
-    format!("{} ({})", gate.expression, brief(gate))
+    let operator = gate.expression.find(['<', '>', '=', '!']);
+    match (operator.map(|at| gate.expression.split_at(at)), value(gate)) {
+        (Some((metric, limit)), Some(value)) if gate.ok == Some(false) => {
+            let margin = margin(gate).map_or_else(String::new, |margin| format!(" ({margin})"));
+            format!("{} is {value}, must be {limit}{margin}", metric.trim_end())
+        }
+        _ => format!("{} ({})", gate.expression, brief(gate)),
+    }
 }
 
 fn gates(report: &Report, ok: Option<bool>) -> Vec<&GateReport> {
@@ -84,23 +95,27 @@ fn ending(report: &Report) -> String {
     let of = of.map_or_else(String::new, |planned_s| format!(" of {}", seconds(planned_s)));
     let stopped = |by: &str| format!("stopped{by} after {after}{of} (partial result)");
     let has_failed = !gates(report, Some(false)).is_empty();
-    let event = event(report).filter(|_| !has_failed).map(|event| event.title);
-    let short = shortfall(report).filter(|_| event.is_none());
+    let event = event(report);
+    let is_explained = event.is_some();
+    let short = shortfall(report).filter(|_| event.as_ref().is_none_or(|event| !event.is_cause));
+    let event = event.filter(|_| !has_failed).map(|event| event.title);
     let is_clear = event.is_none() && short.is_none();
     let limit = time_limit(report).filter(|_| is_clear).map_or_else(String::new, |limit| format!(" ({limit})"));
     let end = match (report.interrupted_by, &report.stopped_by) {
         (Some(SIGINT), _) => stopped(" by Ctrl-C"),
         (Some(signal), _) => stopped(&format!(" by signal {signal}")),
         // The title begins with it.
-        (None, Some(_)) if has_failed => format!("stopped after {after}"),
+        (None, Some(_)) if has_failed => format!("stopped by --stop-if after {after}{of}"),
         (None, Some(threshold)) => stopped(&format!(" by --stop-if '{threshold}'")),
         (None, None) if is_unsent(report) => "nothing was sent".to_owned(),
+        (None, None) if is_explained => format!("ended after {after}"),
         (None, None) => format!("finished after {after}{limit}"),
     };
     // A run that ended within its warm-up has its end in the event.
     let is_told = event.is_some() && ended_in_warmup(report).is_some() && !report.interrupted;
     let end = Some(end).filter(|_| !is_told);
-    let clauses = [missing(report), event, short, end, doubt(report).filter(|_| is_clear)];
+    let doubt = doubt(report).filter(|_| is_clear && !is_explained);
+    let clauses = [missing(report), short, event, end, doubt.map(str::to_owned)];
     clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -109,44 +124,79 @@ fn missing(report: &Report) -> Option<String> {
     if report.validity.verdict != Verdict::Incomplete {
         return None;
     }
-    let died = report.shards.iter().filter(|shard| shard.fault.is_some()).count() as u64;
+    let dead: Vec<&ShardReport> = report.shards.iter().filter(|shard| shard.fault.is_some()).collect();
+    let dead_in_words = match &dead[..] {
+        [] => None,
+        [shard] => Some(death(shard)),
+        several => Some(counted(several.len() as u64, "shard") + " died"),
+    };
     // Of a run by the clock, items are left as a rule.
     let is_by_count = report.plan.run.duration.is_none() && !report.interrupted;
     let not_attempted = if is_by_count { report.ledger.not_attempted } else { 0 };
-    let parts =
-        [(died, "shard", "died"), (report.ledger.lost, "item", "lost"), (not_attempted, "item", "not attempted")];
-    let parts = parts.iter().filter(|(n, ..)| *n > 0).map(|(n, what, end)| {
-        // What a shard had open when it died is known to be no more than that.
-        let at_most = if *end == "lost" { "up to " } else { "" };
-        format!("{at_most}{} {end}", counted(*n, what))
-    });
-    let parts = parts.collect::<Vec<_>>().join(", ");
+    // What a shard had open when it died is known to be no more than that.
+    let is_bounded = report.ledger.lost > 0 && dead.iter().all(|shard| shard.has_reported());
+    let lost = is_bounded.then(|| format!("up to {} lost", counted(report.ledger.lost, "item")));
+    let left = (not_attempted > 0).then(|| counted(not_attempted, "item") + " not attempted");
+    let witness = report.witness.as_ref().filter(|witness| witness.agrees == Some(false));
+    let differs =
+        witness.and_then(|witness| Some(format!("the target's own counts differ ({})", witness.differences.first()?)));
+    let parts = [dead_in_words, lost, left, differs].into_iter().flatten().collect::<Vec<_>>().join(", ");
     Some(if parts.is_empty() { "INCOMPLETE".to_owned() } else { format!("INCOMPLETE: {parts}") })
 }
 
-/// Clause on figures that are not those of the target.
-fn doubt(report: &Report) -> Option<String> {
-    let verdict = report.validity.verdict;
-    let is_client = matches!(verdict, Verdict::ClientLimited | Verdict::ConcurrencyLimited | Verdict::Disturbed);
-    let is_failure = error_share(report).is_some_and(|failed| failed >= thresholds::MOST_FAILED);
-    (is_client && !is_failure).then(|| word(verdict))
+/// The end of a shard that died: `shard 1 of this client was ended by SIGKILL at 4.78 s`.
+fn death(shard: &ShardReport) -> String {
+    let end = match (&shard.fault, shard.exits.last()) {
+        (Some(fault), Some(exit)) if *fault == ShardFault::Died.to_string() => exit,
+        (Some(fault), _) => fault,
+        (None, _) => return format!("shard {} died", shard.shard),
+    };
+    let when = if shard.has_reported() {
+        format!("at {}", seconds(shard.totals.duration_s))
+    } else {
+        "before its first report".to_owned()
+    };
+    format!("shard {} of this client {end} {when}", shard.shard)
 }
 
-/// Describe a run whose rate of responses was less than half of the requested one: `1/s instead of 500/s (the target's quota 93 % of the
-/// time)`. None of any other run.
+/// Clause on figures that are not those of the target.
+fn doubt(report: &Report) -> Option<&'static str> {
+    match report.validity.verdict {
+        Verdict::ClientLimited => Some("this client was slow"),
+        Verdict::ConcurrencyLimited => Some("the connections were too few"),
+        Verdict::Disturbed => Some("the machine was disturbed"),
+        _ => None,
+    }
+}
+
+/// Describe a run whose rate of responses was less than half of the requested one: `1/s instead of 500/s: the target's quota 93 % of the
+/// time`. None of any other run.
 pub(super) fn shortfall(report: &Report) -> Option<String> {
-    let has_failed = clause(report).is_some();
-    if is_unsent(report) || ended_in_warmup(report).is_some() || has_failed {
+    if is_unsent(report) || ended_in_warmup(report).is_some() {
         return None;
     }
     let requested = report.plan.run.shaped_rate().filter(|rate| rate.shape == RateShape::Constant)?.peak.per_second();
     let ledger = &report.ledger;
     let answered = (ledger.ok + ledger.not_found) as f64 / ledger.completed().max(1) as f64;
     let answered_per_s = report.totals.items_per_s * answered;
+    // Failures are a finding of their own: they explain no more than their part.
+    let failed = clause(report).and(error_share(report)).unwrap_or(0.0);
+    if answered_per_s >= requested * REACHED * (1.0 - failed) {
+        return None;
+    }
     let by = limit(report).filter(|(_, by)| *by != budget_flag(report));
-    let by = by.map_or_else(String::new, |(part, by)| format!(" ({by} {} of the time)", rounded_percent(part)));
-    (answered_per_s < requested * REACHED)
-        .then(|| format!("{}/s instead of {}/s{by}", decimal(answered_per_s), decimal(requested)))
+    let by = by.map_or_else(String::new, |(part, by)| {
+        let what = match (by, starved(report)) {
+            ("throttle pauses", _) => "the target throttled, pauses took",
+            ("connections", Some((part, shard))) => {
+                return format!(": this client waited for a CPU {} of the time (shard {shard})", rounded_percent(part));
+            }
+            ("connections", None) => "all connections were in use",
+            _ => by,
+        };
+        format!(": {what} {} of the time", rounded_percent(part))
+    });
+    Some(format!("{}/s instead of {}/s{by}", decimal(answered_per_s), decimal(requested)))
 }
 
 /// The flag that ended a run whose items were not all tried.

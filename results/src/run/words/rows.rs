@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write};
 
+use super::outcome::SIGINT;
 use super::times;
 use crate::run::report::{
     BindingReport, BudgetReport, BusiestReport, HostBudgetReport, LimitEvidence, PROXY, Report, TLS_TRUST,
@@ -249,10 +250,18 @@ fn ledger(report: &Report) -> String {
     let ledger = &report.ledger;
     let parts = |is_shown: &dyn Fn(u64, &str) -> bool| {
         let shown = ledger.states().filter(|(_, state, n)| is_shown(*n, state));
-        shown.map(|(_, state, n)| format!("{} {state}", grouped(n))).collect::<Vec<_>>()
+        let at_most = |state: &str| if state == "lost" { "up to " } else { "" };
+        shown.map(|(_, state, n)| format!("{}{} {state}", at_most(state), grouped(n))).collect::<Vec<_>>()
     };
     // A range that was to be larger than the time says nothing.
-    if let Some(end) = super::outcome::time_limit(report) {
+    let stopped = || match (report.interrupted, report.plan.run.duration, report.interrupted_by, &report.stopped_by) {
+        (false, ..) | (_, None, ..) => None,
+        (.., Some(SIGINT), _) => Some("Ctrl-C".to_owned()),
+        (.., Some(signal), _) => Some(format!("signal {signal}")),
+        (.., None, Some(threshold)) => Some(threshold.clone()),
+        (.., None, None) => None,
+    };
+    if let Some(end) = super::outcome::time_limit(report).or_else(stopped) {
         let shown = |n: u64, state: &str| ["ok", "failed"].contains(&state) || (n > 0 && state != "not attempted");
         return format!("{} (stopped by {end})", parts(&shown).join(", "));
     }

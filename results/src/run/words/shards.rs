@@ -16,12 +16,12 @@ pub(super) fn table(report: &Report) -> Table {
     let columns = [Column::words("shard")].into_iter().chain(columns.map(Column::numbers));
     Table {
         columns: columns.chain([Column::sentences("exit")]).collect(),
-        rows: report.shards.iter().map(shard).collect(),
+        rows: report.shards.iter().map(|of| shard(report, of)).collect(),
         ..Table::default()
     }
 }
 
-fn shard(shard: &ShardReport) -> Vec<String> {
+fn shard(report: &Report, shard: &ShardReport) -> Vec<String> {
     let (p50, p99) = shard_percentiles(shard);
     let (per_attempt, of_a_cpu) = shard_cpu(shard);
     let lag = shard.latency.get(Series::SchedLag.name());
@@ -31,7 +31,7 @@ fn shard(shard: &ShardReport) -> Vec<String> {
         shard.shard.to_string(),
         format!("{}..{}", grouped(shard.id_range.start), grouped(shard.id_range.end)),
         grouped(ended),
-        grouped_f64(shard.totals.items_per_s),
+        grouped_f64(items_per_s(report, shard)),
         p50,
         p99,
         per_attempt,
@@ -40,6 +40,14 @@ fn shard(shard: &ShardReport) -> Vec<String> {
         shown(lag.and_then(|lag| lag.max_us)),
         shard_end(shard),
     ]
+}
+
+/// Items per second over the measured time of the run: a shard may have ended before. Over its own time if it died.
+fn items_per_s(report: &Report, shard: &ShardReport) -> f64 {
+    let warm_s = report.warmup.as_ref().map_or(0.0, |warm| warm.duration_s);
+    let part = (shard.totals.duration_s - warm_s) / (report.totals.duration_s - warm_s);
+    let part = if shard.fault.is_none() && part.is_finite() { part.clamp(0.0, 1.0) } else { 1.0 };
+    shard.totals.items_per_s * part
 }
 
 /// Median and 99th percentile of a shard's service times.

@@ -111,14 +111,13 @@ impl Stalls {
         (self.each.len() >= count && self.each.windows(2).all(is_near)).then_some(mean)
     }
 
-    /// `12 stalls of up to 1.10 s`; none without any.
+    /// `the target stalled 12 times, for up to 1.10 s`; none without any.
     pub(super) fn title(&self) -> Option<String> {
         let longest = micros(self.longest()?.length_s() * 1e6);
-        let stalls = counted(self.each.len() as u64, "stall");
-        Some(if self.each.len() == 1 {
-            format!("{stalls} of {longest}")
-        } else {
-            format!("{stalls} of up to {longest}")
+        Some(match self.each.len() {
+            1 => format!("the target stalled for {longest}"),
+            2 => format!("the target stalled twice, for up to {longest}"),
+            count => format!("the target stalled {count} times, for up to {longest}"),
         })
     }
 

@@ -1,11 +1,19 @@
 //! Validity of a run: the verdict in a word, what it means for the figures, each finding with what to do about it, and the
 //! checks that were made.
 
-use super::failures::cut_off_share;
+use std::collections::HashSet;
+
+use super::failures::{clause, cut_off_share};
+use super::outcome::shortfall;
 use super::rows::is_unsent;
+use super::stalls::Stalls;
 use crate::run::report::{Report, Verdict};
 use crate::show::doc::{Severity, Status};
-use crate::show::text::capital;
+use crate::show::text::{capital, seconds};
+use crawlmark_harness::units::rounded_percent;
+
+/// Measured part of a run below which its figures are about little of it.
+const MEASURED: f64 = 0.5;
 
 /// The verdict on the run's figures, in a box.
 pub(super) fn status(report: &Report) -> Status {
@@ -16,15 +24,31 @@ pub(super) fn status(report: &Report) -> Status {
         _ => format!("{made} checks run, {missing} not available"),
     };
     let not_made = validity.not_made().into_iter().map(|reason| format!("{}.", capital(&reason)));
-    let checks = [format!("Checked: {}.", validity.checked.join(", "))].into_iter().chain(not_made).collect();
+    let mut list = without_repeats(&validity.reasons);
+    // Where nothing succeeded, what this client may have done to times and rates distracts.
+    let is_down = report.ledger.ok + report.ledger.not_found == 0 && validity.verdict == Verdict::TargetLimited;
+    let others = list.split_off(if is_down { list.len().min(1) } else { list.len() });
+    let checks = [format!("Checked: {}.", validity.checked.join(", "))].into_iter().chain(not_made);
     Status {
         id: Some("validity"),
         text: meaning(report),
-        list: validity.reasons.iter().map(|reason| capital(reason)).collect(),
+        list,
         // Without a request there was nothing to check.
-        details: (!is_unsent(report)).then_some((summary, checks)),
-        ..Status::new(severity(validity.verdict), format!("Validity: {}", word(validity.verdict)))
+        details: (!is_unsent(report)).then(|| (summary, others.into_iter().chain(checks).collect())),
+        ..Status::new(severity(validity.verdict), format!("Validity: {}", qualified(report)))
     }
+}
+
+/// The reasons, without advice that one before it has given. Each keeps its first sentence.
+fn without_repeats(reasons: &[String]) -> Vec<String> {
+    let mut said = HashSet::new();
+    let mut new = |sentence: &&str| said.insert((*sentence).to_owned());
+    let reason = |reason: &String| {
+        let mut sentences = reason.split(". ");
+        let first = sentences.next().map(capital);
+        first.into_iter().chain(sentences.filter(&mut new).map(str::to_owned)).collect::<Vec<_>>().join(". ")
+    };
+    reasons.iter().map(reason).collect()
 }
 
 /// The verdict in a word: `client-limited`.
@@ -45,11 +69,49 @@ pub(in crate::run) const fn severity(verdict: Verdict) -> Severity {
     }
 }
 
+/// True if requests failed, and the verdict is about this client.
+fn have_failed_besides(report: &Report) -> bool {
+    matches!(report.validity.verdict, Verdict::ClientLimited | Verdict::Disturbed) && clause(report).is_some()
+}
+
+/// The verdict with its restriction: `errors, client-limited`.
+fn qualified(report: &Report) -> String {
+    let word = word(report.validity.verdict);
+    match report.validity.verdict {
+        Verdict::Valid if !restriction(report).is_empty() => word + ", with a restriction",
+        Verdict::Errors if clause(report).is_some() && cut_off_share(report).is_none() => {
+            word + ": valid for good responses only"
+        }
+        _ if have_failed_besides(report) => format!("{}, {word}", self::word(Verdict::Errors)),
+        _ => word,
+    }
+}
+
+/// Part of a run that valid figures are about, where that is not the run that was asked for; empty otherwise.
+fn restriction(report: &Report) -> String {
+    let (all_s, warm_s) = (report.totals.duration_s, report.warmup.as_ref().map_or(0.0, |warm| warm.duration_s));
+    let measured_s = (all_s - warm_s).max(0.0);
+    if measured_s < all_s * MEASURED {
+        let share = rounded_percent(measured_s / all_s);
+        return format!(" They cover {} of {} ({share}): the rest was warm-up.", seconds(measured_s), seconds(all_s));
+    }
+    let what = match () {
+        () if shortfall(report).is_some() => " They do not describe the target at the requested rate.",
+        () if report.interrupted && report.plan.run.duration.is_some() => " They cover the part that ran.",
+        () if Stalls::of(report).is_notable() => " The high percentiles are those of the stalls.",
+        () => "",
+    };
+    what.to_owned()
+}
+
 /// Meaning of the verdict for the figures, in a sentence.
 pub(in crate::run) fn meaning(report: &Report) -> String {
     let checks = report.validity.checked.len();
+    let besides = if have_failed_besides(report) { "Some requests failed; the times leave them out. " } else { "" };
     let meaning = match report.validity.verdict {
-        Verdict::Valid => return format!("None of the {checks} checks found a problem with these numbers."),
+        Verdict::Valid => {
+            return format!("None of the {checks} checks found a problem with these numbers.{}", restriction(report));
+        }
         Verdict::Errors if cut_off_share(report).is_some() => {
             "Some requests were cut off at the end, before they had a response."
         }
@@ -62,9 +124,12 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
             "The connection limit, not the schedule, set the pace: response times include waits the target did not cause."
         }
         Verdict::ClientLimited if report.plan.run.rate.is_some() => {
-            "The load generator sent some requests late: times may be overstated."
+            "This client was too slow at times, so times may be overstated."
         }
         Verdict::ClientLimited => "The load generator was the bottleneck: the target may be faster than shown.",
+        Verdict::TargetLimited if report.ledger.ok + report.ledger.not_found == 0 => {
+            "No request succeeded, so these figures say nothing about normal responses."
+        }
         Verdict::TargetLimited => {
             "Too many requests failed, were refused or were cut off, so these figures do not describe normal responses."
         }
@@ -72,5 +137,17 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         Verdict::Disturbed => "The machine was disturbed during the run. Repeat it before relying on these numbers.",
         Verdict::Incomplete => "Some data is missing or inconsistent; these numbers do not cover the whole run.",
     };
-    meaning.to_owned()
+    format!("{besides}{meaning}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_repeats;
+
+    #[test]
+    fn advice_is_given_once_and_every_reason() {
+        let reasons = ["shard 0 waited. Share. Use less", "shard 1 was late. Share. Use less", "use less. More"];
+        let expected = ["Shard 0 waited. Share. Use less", "Shard 1 was late", "Use less. More"];
+        assert_eq!(without_repeats(&reasons.map(str::to_owned)), expected);
+    }
 }

@@ -143,7 +143,8 @@ fn write_headings(html: &mut Html, table: &Table) {
 
 fn write_row(html: &mut Html, table: &Table, row: &[String]) {
     for (n, (column, cell)) in table.columns.iter().zip(row).enumerate() {
-        let mut attributes = vec![("class", column.class())];
+        let class = if cell == "-" { format!("{} unknown", column.class()) } else { column.class().to_owned() };
+        let mut attributes = vec![("class", &*class)];
         // A narrow page writes the heading before the cell.
         if table.stacks() && !column.heading.is_empty() {
             attributes.push(("data-column", &column.heading));

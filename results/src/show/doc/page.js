@@ -404,8 +404,9 @@
   };
   for (const heading of document.querySelectorAll("thead th")) {
     const body = heading.closest("table").tBodies[0];
-    // A table whose rows have names and no heading above them has another quantity in each.
-    if (body.querySelectorAll("tr:not(.sum)").length < 2 || !heading.parentElement.cells[0].textContent) continue;
+    // A table whose rows have names and no heading above them has another quantity in each; a row without a name belongs to that above it.
+    const isNamed = (row) => row.cells[0].textContent;
+    if (body.querySelectorAll("tr:not(.sum)").length < 2 || ![heading.parentElement, ...body.rows].every(isNamed) || !heading.textContent) continue;
     const button = element("button", { type: "button", className: "sort" }, ...heading.childNodes);
     heading.append(button);
     button.onclick = () => {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Doc, Figure, Kind, Lead, Part, Readers, Severity, Status, Table};
-use crate::show::text::{wrapped, write_row};
+use crate::show::text::{capital, wrapped, write_row};
 
 /// Spaces between two columns of a table.
 const GAP: usize = 2;
@@ -79,15 +79,21 @@ fn lead_lines(Lead { outcome, figures, validity }: &Lead, columns: usize) -> Vec
     add(quiet, &format!("{}{checks}. {}", validity.title, validity.text));
     validity.list.iter().for_each(|sentence| add(Tone::Plain, &format!("- {sentence}")));
     outcome.list.iter().for_each(|sentence| add(Tone::Status(outcome.severity), &format!("- {sentence}")));
-    if !outcome.text.is_empty() {
-        add(Tone::Plain, &outcome.text);
+    // The last lines are the figures and the outcome: what does not fit into one line gives up all but its first clause.
+    let (title, end) = match outcome.title.split_once("; ") {
+        Some((title, end)) if outcome.title.chars().count() > columns => (title, capital(end) + ". "),
+        _ => (&*outcome.title, String::new()),
+    };
+    let text = format!("{end}{}", outcome.text);
+    if !text.is_empty() {
+        add(Tone::Plain, &text);
     }
     let figures: Vec<String> = figures.iter().map(|Figure { name, value, .. }| format!("{name} {value}")).collect();
     // What does not fit is in the rows above.
     let mut fitting = (1..=figures.len()).rev().map(|most| figures[..most].join("  "));
     let shown = fitting.find(|line| line.chars().count() <= columns).or_else(|| figures.first().cloned());
     add(Tone::Strong, &shown.unwrap_or_default());
-    add(Tone::Status(outcome.severity), &outcome.title);
+    add(Tone::Status(outcome.severity), title);
     lines
 }
 

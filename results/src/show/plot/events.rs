@@ -1,6 +1,6 @@
 //! Events of a run in its plots over time: stalls, throttle pauses, lost shards, an early end, and the limits of thresholds.
 
-use crate::run::report::{GateReport, IntervalRow, Report, ShardReport, thresholds};
+use crate::run::report::{GateReport, IntervalRow, Report, thresholds};
 use crate::run::words::Stalls;
 use crate::show::chart::{Dash, Mark, Role, Shape};
 use crate::show::text::capital;
@@ -33,7 +33,7 @@ pub(super) fn events(report: &Report, end_s: f64, at: impl Fn(f64) -> f64) -> Ve
     let bands =
         bands(Role::Paused, "throttle pause", &pauses).into_iter().chain(bands(Role::Highlight, "stall", &stalls));
     let lost = report.shards.iter().filter(|shard| shard.fault.is_some()).take(MOST_LINES);
-    let lost = lost.map(|shard| line(Role::Failed, format!("shard {} lost", shard.shard), last_seen_s(shard)));
+    let lost = lost.map(|shard| line(Role::Failed, format!("shard {} lost", shard.shard), shard.totals.duration_s));
     let stopped = report.stopped_by.as_ref().map(|by| line(Role::Failed, format!("stopped by {by}"), end_s));
     let interrupted =
         (report.interrupted && stopped.is_none()).then(|| line(Role::Reference, "stopped early".to_owned(), end_s));
@@ -57,12 +57,6 @@ pub(super) fn told(report: &Report) -> String {
     let part = report.binding.pause;
     let pauses = (part >= NOTABLE).then(|| format!(" Throttle pauses took {} of the time.", rounded_percent(part)));
     stalls + &pauses.unwrap_or_default()
-}
-
-/// End of the last step in which a shard reported anything, s.
-fn last_seen_s(shard: &ShardReport) -> f64 {
-    let steps = shard.course.attempts.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-    steps as f64 * shard.course.step_s as f64
 }
 
 /// Return a line across the plot for each threshold of this unit whose metric starts with this name.

@@ -160,8 +160,11 @@ fn lanes(report: &Report, lagging: Option<u32>) -> Vec<&ShardReport> {
     shards
 }
 
-/// The shard with the fewest attempts, when they are markedly fewer than the median shard's.
+/// The first shard that died, or that with the fewest attempts when they are markedly fewer than the median shard's.
 fn lagging(report: &Report) -> Option<u32> {
+    if let Some(dead) = report.shards.iter().find(|shard| shard.fault.is_some()) {
+        return Some(dead.shard);
+    }
     let least = report.shards.iter().min_by_key(|shard| shard.totals.attempts)?;
     ((least.totals.attempts as f64) < LAGS_BELOW * median(report)).then_some(least.shard)
 }
@@ -185,7 +188,8 @@ fn caption(report: &Report, lagging: Option<u32>) -> String {
     let found = lagging.and_then(|number| report.shards.iter().find(|shard| shard.shard == number));
     if let Some(shard) = found {
         let part = rounded_percent(shard.totals.attempts as f64 / median(report));
-        return format!("Shard {} lagged: {part} of the median shard's requests{}.{shown}", shard.shard, cause(shard));
+        let ended = shard.fault.as_deref().unwrap_or("lagged");
+        return format!("Shard {} {ended}: {part} of the median shard's requests{}.{shown}", shard.shard, cause(shard));
     }
     let latest = report.shards.iter().filter_map(|shard| Some((shard.shard, greatest_lag(&shard.course)?)));
     let latest = latest.reduce(|a, b| if b.1 > a.1 { b } else { a });
@@ -198,8 +202,8 @@ fn caption(report: &Report, lagging: Option<u32>) -> String {
 
 /// Explain from a shard's own figures why it was slow.
 fn cause(shard: &ShardReport) -> String {
-    if let Some(fault) = &shard.fault {
-        return format!(" ({fault})");
+    if shard.fault.is_some() {
+        return String::new();
     }
     let (cpu, waited) = (shard.usage.cpu_share.unwrap_or(0.0), shard.usage.run_delay_share.unwrap_or(0.0));
     match shard.totals.attempts {

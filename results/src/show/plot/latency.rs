@@ -95,6 +95,9 @@ impl Tail {
     }
 }
 
+/// Part of the requests without a response from which on the lines say little about the target.
+const CUT: f64 = 0.05;
+
 fn caption(
     report: &Report,
     (what, tail): (&str, Tail),
@@ -114,7 +117,14 @@ fn caption(
     };
     let sparse =
         if tail == Tail::P90 && peak(tails).is_some() { " A p99 per second needs 1,000 responses." } else { "" };
-    format!("{}{worst}.{sparse}{}", whole_run(report, latency, what), told(report))
+    let is_cut = latency.censored as f64 >= CUT * (latency.count + latency.censored) as f64;
+    // Later ones were younger at the end: the lines fall although nothing became faster.
+    let cut = if is_cut {
+        " Requests without a response count at their age at the end, so the lines are lower bounds."
+    } else {
+        ""
+    };
+    format!("{}{worst}.{sparse}{cut}{}", whole_run(report, latency, what), told(report))
 }
 
 /// Say how many seconds of the run are not drawn, for want of responses; nothing when none is.
@@ -142,7 +152,11 @@ fn undrawn(
         let _ = write!(text, " {none} of {all} seconds had fewer than {need} responses and {are} not drawn.");
     }
     if tail_only > 0 {
-        let of = if none > 0 { "others".to_owned() } else { format!("of {all} seconds") };
+        let of = match (none, tail_only) {
+            (0, _) => format!("of {all} seconds"),
+            (_, 1) => "other".to_owned(),
+            _ => "others".to_owned(),
+        };
         let need = need(tail_name);
         let _ = write!(text, " {tail_only} {of} had fewer than {need} responses, too few for a {tail_name}.");
     }

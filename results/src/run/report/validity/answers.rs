@@ -35,7 +35,7 @@ pub(super) fn most_failed(evidence: &Evidence<'_>) -> CheckResult {
 pub(super) fn some_failed(evidence: &Evidence<'_>) -> CheckResult {
     let is_open_loop = evidence.plan.arrivals.gaps().is_some();
     let part = failed_share(evidence).filter(|part| (FAILED..MOST_FAILED).contains(part) && !is_open_loop);
-    CheckResult::perhaps(part.map(|_| format!("{}, and the rate counts them as well", failures(evidence))))
+    CheckResult::perhaps(part.map(|_| format!("{}, and the rate of requests counts them", failures(evidence))))
 }
 
 /// Finding: so many requests were cut off that the figures do not describe a target that keeps up.

@@ -29,16 +29,21 @@ fn unclean(evidence: &Evidence<'_>, shard: &ShardReport) -> Option<String> {
             None if not_attempted > 0 => format!(" and {} not attempted", grouped(not_attempted)),
             _ => String::new(),
         };
-        let mut finding = format!(
-            "shard {number} {fault} (its process {exits}): up to {} of its items are lost{rest}, its times are left out",
-            grouped(lost)
-        );
+        let lost = if shard.has_reported() {
+            format!("up to {} of its items are lost", grouped(lost))
+        } else {
+            "it had reported nothing yet, so the number of its lost items is unknown".to_owned()
+        };
+        let mut finding = format!("shard {number} {fault} (its process {exits}): {lost}{rest}, its times are left out");
         if let Some(unscheduled) = shard.unscheduled {
             let _ = write!(
                 finding,
                 "; about {} requests of its part of the schedule were never sent, so the run offered less than the rate",
                 grouped(unscheduled)
             );
+        }
+        if exits.contains("SIGKILL") {
+            finding += ". Unless somebody ended it, see the kernel's log for a lack of memory";
         }
         return Some(finding);
     }

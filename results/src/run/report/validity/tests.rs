@@ -284,7 +284,7 @@ fn g_answers_and_failed_requests() {
         };
         passes(|run| fail(run, 9));
         failed(10, "1.0 % of requests failed (10 ", Verdict::Errors);
-        failed(499, "and the rate counts them as well", Verdict::Errors);
+        failed(499, "and the rate of requests counts them", Verdict::Errors);
         failed(500, "so the rate shows how fast they failed", Verdict::TargetLimited);
         let open = |run: &mut Run, count| {
             run.plan.arrivals = Arrivals::Constant;
