@@ -295,7 +295,11 @@ impl Doc {
     /// Add the outcome of a study in a box: the first sentence is its title.
     #[must_use]
     pub fn headline(self, severity: Severity, sentences: &str) -> Self {
-        let (title, text) = sentences.split_once(". ").unwrap_or((sentences.trim_end_matches('.'), ""));
+        // An interval has dots, too: `-4.9 .. -4.4`.
+        let is_begun = |at: &usize| sentences[at + 2..].starts_with(char::is_uppercase);
+        let end = sentences.match_indices(". ").map(|(at, _)| at).find(is_begun);
+        let (title, text) =
+            end.map_or((sentences.trim_end_matches('.'), ""), |at| (&sentences[..at], &sentences[at + 2..]));
         self.status(Status { id: Some("outcome"), text: text.to_owned(), ..Status::new(severity, capital(title)) })
     }
 

@@ -95,9 +95,9 @@ pub(super) fn margin(gate: &GateReport) -> Option<String> {
     let part = decimal((value - limit).abs() / limit * 100.0);
     Some(match gate.ok {
         _ if value.total_cmp(&limit).is_eq() => "on the limit".to_owned(),
-        Some(true) => format!("{part} % better than the limit"),
+        Some(true) => format!("{part} % better"),
         _ if value >= limit * MANIFOLD => format!("{} times the limit", decimal(value / limit)),
-        _ => format!("{part} % worse than the limit"),
+        _ => format!("{part} % worse"),
     })
 }
 

@@ -56,7 +56,7 @@ pub fn thresholds_line(report: &Report, ok: Option<bool>) -> String {
     gates(report, ok).into_iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-/// A threshold with what was measured: `service_p95 is 138 ms, must be < 100ms (38 % worse than the limit)`.
+/// A threshold with what was measured: `service_p95 is 138 ms, must be < 100ms (38 % worse)`.
 fn threshold(gate: &GateReport) -> String {
     let operator = gate.expression.find(['<', '>', '=', '!']);
     match (operator.map(|at| gate.expression.split_at(at)), value(gate)) {

@@ -254,12 +254,13 @@ fn ledger(report: &Report) -> String {
         shown.map(|(_, state, n)| format!("{}{} {state}", at_most(state), grouped(n))).collect::<Vec<_>>()
     };
     // A range that was to be larger than the time says nothing.
-    let stopped = || match (report.interrupted, report.plan.run.duration, report.interrupted_by, &report.stopped_by) {
-        (false, ..) | (_, None, ..) => None,
-        (.., Some(SIGINT), _) => Some("Ctrl-C".to_owned()),
-        (.., Some(signal), _) => Some(format!("signal {signal}")),
-        (.., None, Some(threshold)) => Some(threshold.clone()),
-        (.., None, None) => None,
+    let stopped = || {
+        report.plan.run.duration.filter(|_| report.interrupted)?;
+        match report.interrupted_by {
+            Some(SIGINT) => Some("Ctrl-C".to_owned()),
+            Some(signal) => Some(format!("signal {signal}")),
+            None => report.stopped_by.clone(),
+        }
     };
     if let Some(end) = super::outcome::time_limit(report).or_else(stopped) {
         let shown = |n: u64, state: &str| ["ok", "failed"].contains(&state) || (n > 0 && state != "not attempted");

@@ -86,7 +86,7 @@ fn lead_lines(Lead { outcome, figures, validity }: &Lead, columns: usize) -> Vec
     };
     let text = format!("{end}{}", outcome.text);
     if !text.is_empty() {
-        add(Tone::Plain, &text);
+        add(Tone::Plain, text.trim_end());
     }
     let figures: Vec<String> = figures.iter().map(|Figure { name, value, .. }| format!("{name} {value}")).collect();
     // What does not fit is in the rows above.
@@ -116,7 +116,7 @@ fn write_part(out: &mut String, part: &Part, columns: usize) {
             }
         }
         Part::Status(Status { title, text, list, .. }) => {
-            write_indented(out, &format!("{title}. {text}"), (0, columns));
+            write_indented(out, format!("{title}. {text}").trim_end(), (0, columns));
             for sentence in list {
                 write_hanging(out, &format!("- {sentence}"), (2, columns));
             }
