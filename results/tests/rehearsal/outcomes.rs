@@ -61,7 +61,7 @@ fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
 
 /// The same, and one of a hundred milliseconds rejects.
 fn by_quota_with_failures(shard: u32, sent: Nanos) -> (Outcome, Advice) {
-    if sent.0 / 1_000_000 % 100 == 0 { REJECTED } else { by_quota(shard, sent) }
+    if (sent.0 / 1_000_000).is_multiple_of(100) { REJECTED } else { by_quota(shard, sent) }
 }
 
 /// The result of a run whose second shard died after as many good answers.
