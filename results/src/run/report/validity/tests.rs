@@ -131,6 +131,7 @@ fn shard(number: u32) -> ShardReport {
         dropped_by: None,
         unscheduled: None,
         last_ended_s: Some(10.0),
+        longest_slack_us: None,
         totals: Totals::new(&Counters::default(), 10.0, 4),
         course: Course::default(),
         latency: latency.into_iter().map(|(series, us)| (series.name().to_owned(), times(us))).collect(),
