@@ -159,7 +159,7 @@ fn tenths_of_a_second_that_do_not_add_up_to_it_are_refused() {
     let mut report = example();
     let second = report["intervals"][0].as_object_mut().unwrap();
     // All of them in the fourth.
-    let column = |value: &Value| Value::from_iter((0..10).map(|n| if n == 3 { value.clone() } else { json!(0) }));
+    let column = |value: &Value| -> Value { (0..10).map(|n| if n == 3 { value.clone() } else { json!(0) }).collect() };
     let counts = ["attempts", "items", "ok", "connections_opened", "bytes_received"];
     let mut columns: Value = counts.iter().map(|name| ((*name).to_owned(), column(&second[*name]))).collect();
     columns["max_us"] = column(&json!(60_000.5));

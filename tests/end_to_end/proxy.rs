@@ -253,7 +253,8 @@ fn tinyproxy_forwards_and_tunnels_for_an_address_and_a_password() {
     for tls in ["", "--tls"] {
         let target = Target::start(&format!("--processes 1 {tls}"));
         let flags = if tls.is_empty() { "" } else { "-k" };
-        let url = format!("{} {flags} --shards 2 -c 6 --disable-keepalive --retries 0 --local-ips 127.9.8.7", target.url());
+        let url =
+            format!("{} {flags} --shards 2 -c 6 --disable-keepalive --retries 0 --local-ips 127.9.8.7", target.url());
         let report = crawl(&format!("{url} -n 300 --proxy http://user:hidden@{at}"));
         report.assert_states(&[("ok", 300)]);
         assert_eq!(target.books()["requests"], json!(300));

@@ -65,6 +65,7 @@ impl Count for CoarseTimes {
 }
 
 /// The cell of a time: the first 128 hold one value each, each 64 further ones twice as many as those before them.
+#[expect(clippy::cast_possible_truncation, reason = "below 128 after the shift")]
 const fn cell(us: u64) -> usize {
     let shift = (u64::BITS - us.leading_zeros()).saturating_sub(DIGITS);
     shift as usize * HALF + (us >> shift) as usize

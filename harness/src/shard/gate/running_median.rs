@@ -49,7 +49,9 @@ mod tests {
             before in prop::collection::vec(0..100_000_000_u64, 0..500), median in 0..100_000_000_u64, seed: u64,
         ) {
             let mut running = RunningMedian::default();
-            before.into_iter().for_each(|ns| running.record(ns));
+            for ns in before {
+                running.record(ns);
+            }
             // From half to half as much again, evenly.
             let mut draws = fastrand::Rng::with_seed(seed);
             (0..1_000).for_each(|_| running.record(median / 2 + draws.u64(0..=median)));
