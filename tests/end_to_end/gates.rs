@@ -94,7 +94,7 @@ fn a_run_is_stopped_by_the_gate_that_it_breaks() {
     assert!(report.count("/gates/1/until_s") >= 1);
     assert!(report.items("not_attempted") > 0);
     let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
-    assert!(summary.contains("FAILED: error_rate\\[1s\\] "), "{summary}");
+    assert!(summary.contains("thresholds, error_rate\\[1s\\] is "), "{summary}");
 }
 
 #[test]

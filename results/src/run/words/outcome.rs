@@ -144,7 +144,7 @@ fn missing(report: &Report) -> Option<String> {
     Some(if parts.is_empty() { "INCOMPLETE".to_owned() } else { format!("INCOMPLETE: {parts}") })
 }
 
-/// The end of a shard that died: `shard 1 of this client was ended by SIGKILL at 4.78 s`.
+/// The end of a shard that died: `client shard 1 was ended by SIGKILL at 4.78 s`.
 fn death(shard: &ShardReport) -> String {
     let end = match (&shard.fault, shard.exits.last()) {
         (Some(fault), Some(exit)) if *fault == ShardFault::Died.to_string() => exit,
@@ -156,7 +156,7 @@ fn death(shard: &ShardReport) -> String {
     } else {
         "before its first report".to_owned()
     };
-    format!("shard {} of this client {end} {when}", shard.shard)
+    format!("client shard {} {end} {when}", shard.shard)
 }
 
 /// Clause on figures that are not those of the target.
