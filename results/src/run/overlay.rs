@@ -6,6 +6,7 @@ mod figures;
 
 pub use self::differences::labels;
 use self::differences::{Difference, differences};
+use super::words::outcome;
 use super::words::validity::{meaning, severity, word};
 use crate::show::doc::{Column, Doc, Severity, Status, Table};
 use crate::show::plot::Plot;
@@ -64,7 +65,7 @@ fn validity(run: &Run<'_>) -> Status {
     let validity = &run.report.validity;
     let stopped = if run.report.interrupted { ", stopped early" } else { "" };
     Status {
-        text: meaning(run.report),
+        text: format!("{}. {}", outcome(run.report).title, meaning(run.report)),
         list: validity.reasons.clone(),
         ..Status::new(severity(validity.verdict), format!("{}: {}{stopped}", run.label, word(validity.verdict)))
     }

@@ -2,7 +2,7 @@
 
 use super::side_by_side;
 use crate::run::report::{Latency, Report};
-use crate::run::words::{cpu_us_per_attempt, error_share, figure, moment, outcome};
+use crate::run::words::{cpu_us_per_attempt, error_share, figure, moment};
 use crate::show::doc::Doc;
 use crate::show::plot::overlay::Run;
 use crate::show::text::{bytes, decimal, grouped, micros, rate_in_words, seconds};
@@ -45,7 +45,6 @@ fn written((name, cell): (String, Cell), runs: &[Run<'_>]) -> Option<Vec<String>
 
 fn rows() -> Vec<(String, Cell)> {
     let mut rows = vec![
-        row("outcome", |report| Some(outcome(report).title)),
         row("validity", |report| Some(report.validity.verdict.name().replace('_', "-"))),
         row("started", |report| Some(moment(&report.started_at))),
         row("took", |report| Some(seconds(report.totals.duration_s))),
