@@ -18,8 +18,8 @@ pub(crate) fn hide_credentials() -> io::Result<()> {
         return Ok(());
     }
     // `arg_start` is field 48 (proc(5)); the second field, a name in parentheses, may hold spaces.
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let start = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(45)?.parse().ok());
+    let facts = fs::read_to_string("/proc/self/stat")?;
+    let start = facts.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(45)?.parse().ok());
     let start = start.ok_or(io::ErrorKind::InvalidData)?;
     File::options().write(true).open("/proc/self/mem")?.write_all_at(&hidden, start)
 }

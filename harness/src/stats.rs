@@ -588,7 +588,7 @@ pub(crate) mod tests {
         for arrivals in [Arrivals::Asap, Arrivals::Constant, Arrivals::Poisson] {
             assert!(!Series::of(arrivals)[0].contains(&Series::Overhead));
         }
-        assert_eq!(Series::of(Arrivals::Constant)[0].len() + 2, Series::ALL.len());
+        assert_eq!(Series::of(Arrivals::Constant)[0].len() + Series::OPENING.len() + 1, Series::ALL.len());
     }
 
     proptest! {

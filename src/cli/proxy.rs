@@ -30,19 +30,20 @@ Without this flag, http_proxy, https_proxy and all_proxy are used, except
 for hosts in no_proxy and on this machine. Passwords on the command line are
 overwritten in the process list, where the system allows it.
 
-  crawlmark run https://api.example.com/items/{id} --rate 50 \\
+  crawlmark run 'https://api.example.com/items/{id}' --rate 50 \\
       -x 'http://user-session-{session}:pass@gateway.example:8000'";
 
 /// Proxies, as typed.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Proxy")]
 pub struct ProxyArgs {
-    /// URLs of proxies. As text: clap would repeat what it cannot read, and that may be a password.
+    /// URLs of proxies.
+    // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(short = 'x', long, value_name = "URL", long_help = PROXY, help = PROXY_HELP)]
     pub proxy: Vec<String>,
-    /// Sessions: per-connection, per-request, sticky=N [default: per-connection]
+    /// Sessions: per-connection, per-request or sticky=N, which share N
     ///
-    /// For a proxy with {session} in its user name or password. per-connection: each connection has a session of its own.
+    /// For a proxy with {session} in its user name or password. per-connection, the default: each connection has a session of its own.
     /// per-request: each request has a session and a connection of its own. sticky=N: the connections of the run share N
     /// sessions, in turn; a session stays with its proxy.
     #[arg(long, value_name = "SESSION")]

@@ -46,6 +46,11 @@ impl Proxies {
         self.of_host.get(host).copied().flatten().is_some()
     }
 
+    /// Parts of user names and passwords, which nothing that is saved or shown may repeat.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().flat_map(|proxy| proxy.url.secrets())
+    }
+
     /// True if the proxies of a host look up its name, so that this machine need not.
     #[must_use]
     pub fn looks_up(&self, host: usize) -> bool {

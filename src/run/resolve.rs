@@ -6,7 +6,7 @@ mod proxies;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,17 +19,16 @@ use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{IdRange, RateShape};
 use crawlmark_mock_server::{self as target, Config};
 use crawlmark_results::run::gates::{Breach, Condition, Objective};
-use crawlmark_results::run::report::{Labels, PROXY, Placement, TLS_TRUST, UNVERIFIED};
+use crawlmark_results::run::report::{Labels, Placement, TLS_TRUST, UNVERIFIED};
 
-use self::addresses::{find_all, is_own, keep_reachable, stranger as stranger_of};
-use self::proxies::Chosen;
+use self::addresses::{find_all, is_own, keep_reachable, refuse_unlimited_strangers};
 use super::{Strictness, urls};
 use crate::behaviour::{Typed, check_processes};
 use crate::cli::{Auto, RunArgs, UseOfTls};
-use crate::crawl::proxy::{Proxy, Session};
+use crate::crawl::proxy::{Proxies, Session};
 use crate::crawl::tls::{Resume, Tls, Trust};
 use crate::crawl::{
-    ConnectTo, CrawlSpec, Expectations, HoldHeader, Host, IdUse, RequestShape, Reuse, Scheme, Targets, Template,
+    ConnectTo, CrawlSpec, Expectations, HoldHeader, IdUse, RequestShape, Reuse, Scheme, Targets, Template,
     TemplateError,
 };
 use crate::error::Error;
@@ -122,7 +121,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let body = read_body(&args.body)?;
     // As curl does: a body is meant to be posted.
     let method = args.method.clone().unwrap_or_else(|| if args.body.is_empty() { "GET" } else { "POST" }.to_owned());
-    let mut request = RequestShape::new(&method, &args.headers, body.clone()).map_err(usage)?;
+    let request = RequestShape::new(&method, &args.headers, body.clone()).map_err(usage)?;
     let (targets, bundled_template) = choose_targets(&args)?;
     let expect = match &bundled_template {
         // What answers HEAD has no body to compare, and another method's answer is not an item.
@@ -137,44 +136,18 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
     ]);
     note_what_is_rare(&args, &targets, &mut workload);
-    let mut chosen = proxies::choose(&args, &targets, bundled_template.is_some())?;
-    if let Some(Chosen { proxies, named }) = &chosen {
-        workload.insert(PROXY.to_owned(), named.clone());
-        if proxies.all.iter().any(|proxy| proxy.url.has_session()) {
-            workload.insert("session".to_owned(), proxies.session.to_string());
-        }
-        if request.header_names().contains(&"proxy-authorization") {
-            return Err(usage(
-                "--header proxy-authorization would go to the target: pass USER:PASS@ in the URL of --proxy",
-            ));
-        }
-        request = request.withholding(proxies.all.iter().flat_map(|proxy| proxy.url.secrets()));
-    }
-    let proxies = chosen.as_ref().map(|chosen| &chosen.proxies);
+    let proxies = proxies::choose(&args, &targets, bundled_template.is_some(), &mut workload)?;
+    let request = request.withholding(proxies.iter().flat_map(Proxies::secrets));
     let ((mut addresses, unresolved), bundled) = match bundled_template {
-        None => (find_all(targets.hosts(), &args.connect_to, proxies)?, None),
+        None => (find_all(targets.hosts(), &args.connect_to, proxies.as_ref())?, None),
         Some(template) => (Default::default(), Some(bundle(&args, template, &mut workload)?)),
     };
     check_connect_to(&args.connect_to, &targets, bundled.as_ref())?;
     let tls = tls(&args, &targets, bundled.as_ref(), &mut workload)?;
-    let is_direct = |number: usize| proxies.is_none_or(|proxies| !proxies.serves(number));
-    // The bundled target has no address yet, and will have this one.
-    let mut of_bundled = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
-    let of_bundled = (bundled.is_some() && is_direct(0)).then_some(("the bundled target", &mut of_bundled));
-    let hosts = targets.hosts().iter().map(Host::name).zip(&mut addresses).enumerate();
-    let direct: Vec<_> =
-        hosts.filter(|(number, _)| is_direct(*number)).map(|(_, peer)| peer).chain(of_bundled).collect();
-    let of_proxies = chosen.iter_mut().flat_map(|chosen| &mut chosen.proxies.all);
-    let of_proxies = of_proxies.map(|Proxy { url, addresses }| (url.host(), addresses));
-    keep_reachable(args.local_ips.as_ref(), direct.into_iter().chain(of_proxies))?;
-    if args.connect_timeout.is_zero() {
-        return Err(usage("--connect-timeout must be longer than 0".to_owned()));
-    }
-    let proxies = chosen.map(|chosen| Arc::new(chosen.proxies));
+    keep_reachable(args.local_ips.as_ref(), &targets, (&mut addresses, proxies.as_ref()))?;
+    check_connect_timeout(args.connect_timeout)?;
     let rate = args.rate.map(|rate| rate.peak);
-    if let (None, Some(why)) = (rate, stranger_of(targets.hosts(), &addresses, proxies.as_deref())) {
-        return Err(usage(format!("{why}: say how fast you may crawl it, for example --rate 10/s")));
-    }
+    refuse_unlimited_strangers(targets.hosts(), (&addresses, proxies.as_ref()), rate)?;
     let is_list = args.urls.is_some() && targets.asks_ids() == IdUse::No;
     let all = if is_list && args.duration.is_none() {
         IdRange { start: 0, end: targets.lines() as u64 }
@@ -229,10 +202,9 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         local_ips: args.local_ips.clone(),
         held: HoldHeader::Ignored,
         tls,
-        proxies,
+        proxies: proxies.map(Arc::new),
     };
-    let is_colocated = bundled.is_some() || spec.peers().into_iter().flatten().any(is_own);
-    let placement = if is_colocated { Placement::Colocated } else { Placement::Apart };
+    let placement = placement(&spec, bundled.is_some());
     let plan = plan.validate().map_err(usage)?;
     let objectives = objectives(&args, &plan)?;
     Ok(Resolved {
@@ -246,6 +218,16 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         bundled,
         unresolved,
     })
+}
+
+fn check_connect_timeout(timeout: Duration) -> Result<(), Error> {
+    if timeout.is_zero() { Err(usage("--connect-timeout must be longer than 0")) } else { Ok(()) }
+}
+
+/// Colocated if the bundled target, another target or a proxy is on this machine.
+fn placement(spec: &CrawlSpec, is_bundled: bool) -> Placement {
+    let is_colocated = is_bundled || spec.peers().into_iter().flatten().any(is_own);
+    if is_colocated { Placement::Colocated } else { Placement::Apart }
 }
 
 /// The body of every request: the text, or the content of a file named after `@`, as curl has it.
@@ -475,8 +457,8 @@ pub(crate) fn stranger(args: &RunArgs) -> Result<Option<String>, Error> {
     if bundled.is_some() {
         return Ok(None);
     }
-    let chosen = proxies::choose(args, &targets, false)?;
-    let proxies = chosen.as_ref().map(|chosen| &chosen.proxies);
+    let proxies = proxies::choose(args, &targets, false, &mut BTreeMap::new())?;
+    let proxies = proxies.as_ref();
     let (addresses, _) = find_all(targets.hosts(), &args.connect_to, proxies)?;
-    Ok(stranger_of(targets.hosts(), &addresses, proxies))
+    Ok(addresses::stranger(targets.hosts(), &addresses, proxies))
 }

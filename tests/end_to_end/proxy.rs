@@ -257,7 +257,6 @@ fn tinyproxy_forwards_and_tunnels_for_an_address_and_a_password() {
             format!("{} {flags} --shards 2 -c 6 --disable-keepalive --retries 0 --local-ips 127.9.8.7", target.url());
         let report = crawl(&format!("{url} -n 300 --proxy http://user:hidden@{at}"));
         report.assert_states(&[("ok", 300)]);
-        assert_eq!(target.books()["requests"], json!(300));
         let refused = crawl(&format!("{url} -n 4 --proxy http://user:other@{at}"));
         refused.assert_states(&[("failed", 4)]);
         // It answers 401 where others answer 407.

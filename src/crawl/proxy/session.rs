@@ -132,9 +132,9 @@ fn label_form(form: &str) -> Option<Part> {
 fn push_label(text: &mut String, (length, alphabet): (u32, &[u8]), seed: u64, session: u64) {
     let base = alphabet.len() as u64;
     let all = base.pow(length);
-    // The labels are numbered; a step without a common factor with their number reaches all of them. By the golden ratio, neighbours
-    // are far apart (Knuth, The Art of Computer Programming, volume 3, 6.4).
-    let mut step = (all as f64 * 0.618_033_988_75) as u64;
+    // The labels are numbered; a step without a common factor with their number reaches all of them, and one by about the golden ratio
+    // takes neighbours far apart (Knuth, The Art of Computer Programming, volume 3, 6.4).
+    let mut step = all / 1000 * 618 + 7;
     while gcd(step, all) != 1 {
         step += 1;
     }

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
+use crawlmark_harness::units::Rate;
 use nix::ifaddrs::getifaddrs;
 
 use crate::crawl::proxy::Proxies;
-use crate::crawl::{ConnectTo, Family, Host, LocalIps};
+use crate::crawl::{ConnectTo, Family, Host, LocalIps, Targets};
 use crate::error::Error;
 
 /// Look up the addresses of each host, unless its proxy does; return them, and the hosts that have none.
@@ -46,26 +47,49 @@ pub(super) fn find((name, port): (&str, u16)) -> Result<Vec<SocketAddr>, Error> 
     Ok(found)
 }
 
-/// Keep the addresses of each named peer that can be reached from `ips`.
-pub(super) fn keep_reachable<'a>(
+/// Keep the addresses of each host that is connected to directly that can be reached from `ips`. The bundled target has none yet, and
+/// will have IPv4.
+pub(super) fn keep_reachable(
     ips: Option<&LocalIps>,
-    peers: impl IntoIterator<Item = (&'a str, &'a mut Vec<SocketAddr>)>,
+    targets: &Targets,
+    (addresses, proxies): (&mut [Vec<SocketAddr>], Option<&Proxies>),
 ) -> Result<(), Error> {
     let Some(ips) = ips else { return Ok(()) };
-    let lacks = |family: Family, who: &str| {
-        Error::Usage(format!(
-            "--local-ips {ips} has no {family} address, and {who} has no other: add one of this machine's, as in {}",
-            if family == Family::V4 { "127.1.0.0/16 for a target on this machine" } else { "fd00::1" }
-        ))
-    };
-    for (who, addresses) in peers {
-        let Some(first) = addresses.first().map(|address| Family::of(address.ip())) else { continue };
-        addresses.retain(|address| ips.has(Family::of(address.ip())));
-        if addresses.is_empty() {
-            return Err(lacks(first, who));
+    if addresses.is_empty() && proxies.is_none() && !ips.has(Family::V4) {
+        return Err(lacks(ips, Family::V4, "the bundled target"));
+    }
+    for (number, (host, addresses)) in targets.hosts().iter().zip(addresses).enumerate() {
+        if proxies.is_none_or(|proxies| !proxies.serves(number)) {
+            keep_families(ips, host.name(), addresses)?;
         }
     }
     Ok(())
+}
+
+/// Keep the addresses of a peer that can be reached from `ips`.
+pub(super) fn keep_families(ips: &LocalIps, who: &str, addresses: &mut Vec<SocketAddr>) -> Result<(), Error> {
+    let Some(first) = addresses.first().map(|address| Family::of(address.ip())) else { return Ok(()) };
+    addresses.retain(|address| ips.has(Family::of(address.ip())));
+    if addresses.is_empty() { Err(lacks(ips, first, who)) } else { Ok(()) }
+}
+
+fn lacks(ips: &LocalIps, family: Family, who: &str) -> Error {
+    Error::Usage(format!(
+        "--local-ips {ips} has no {family} address, and {who} has no other: add one of this machine's, as in {}",
+        if family == Family::V4 { "127.1.0.0/16 for a target on this machine" } else { "fd00::1" }
+    ))
+}
+
+/// Reject targets that may be public without `--rate`.
+pub(super) fn refuse_unlimited_strangers(
+    hosts: &[Host],
+    (addresses, proxies): (&[Vec<SocketAddr>], Option<&Proxies>),
+    rate: Option<Rate>,
+) -> Result<(), Error> {
+    match stranger(hosts, addresses, proxies).filter(|_| rate.is_none()) {
+        None => Ok(()),
+        Some(why) => Err(Error::Usage(format!("{why}: say how fast you may crawl it, for example --rate 10/s"))),
+    }
 }
 
 /// Say why one of these hosts may be public; none if all are on this machine or in a private network.
@@ -113,8 +137,8 @@ pub(super) fn is_own(address: &SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crawl::Template;
     use crate::crawl::proxy::Proxy;
-    use crate::crawl::{Targets, Template};
 
     #[test]
     fn strangers_need_a_rate() {

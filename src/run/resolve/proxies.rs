@@ -3,9 +3,12 @@
 //! Environment variables are read as curl reads them, except that hosts on this machine are always connected to directly. No error may
 //! repeat credentials.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::addresses::{find, is_own};
+use crawlmark_results::run::report::PROXY;
+
+use super::addresses::{find, is_own, keep_families};
 use super::usage;
 use crate::cli::{NO_PROXY, RunArgs};
 use crate::crawl::proxy::{Proxies, Proxy, ProxyUrl, Session, turns};
@@ -15,24 +18,21 @@ use crate::error::Error;
 /// Longest name of a host that SOCKS5 can carry, bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Proxies with the texts that name them in the plan.
-#[derive(Debug)]
-pub(super) struct Chosen {
-    pub(super) proxies: Proxies,
-    /// Their URLs without credentials, and the variables that hold them.
-    pub(super) named: String,
-}
-
-/// Choose the proxies of a run against `targets`, or the bundled target, and look up their addresses; none if every host is connected
-/// to directly.
+/// Choose the proxies of a run against `targets`, or the bundled target, look up their addresses and record them in `workload`; none if
+/// every host is connected to directly.
 ///
 /// # Errors
 /// When a proxy cannot be used.
-pub(super) fn choose(args: &RunArgs, targets: &Targets, is_bundled: bool) -> Result<Option<Chosen>, Error> {
+pub(super) fn choose(
+    args: &RunArgs,
+    targets: &Targets,
+    is_bundled: bool,
+    workload: &mut BTreeMap<String, String>,
+) -> Result<Option<Proxies>, Error> {
     let hosts = targets.hosts();
     let typed = &args.proxy.proxy;
     let found = match typed.as_slice() {
-        [] if is_bundled => return Ok(None),
+        [] if is_bundled => Found::default(),
         [] => of_environment(hosts, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))?,
         [none] if none == NO_PROXY => Found::default(),
         urls => of_flag(urls, hosts.len())?,
@@ -43,15 +43,24 @@ pub(super) fn choose(args: &RunArgs, targets: &Targets, is_bundled: bool) -> Res
             Some(_) => Err(usage("--session is for a proxy: add --proxy, or remove it")),
         };
     }
-    let chosen = found.look_up(args)?;
-    check(args, hosts, &chosen.proxies)?;
-    if is_bundled && !chosen.proxies.all.iter().all(|proxy| proxy.addresses.iter().any(is_own)) {
+    workload.insert(PROXY.to_owned(), found.names());
+    let mut proxies = found.look_up(args)?;
+    check(args, hosts, &proxies)?;
+    if proxies.all.iter().any(|proxy| proxy.url.has_session()) {
+        workload.insert("session".to_owned(), proxies.session.to_string());
+    }
+    if is_bundled && !proxies.all.iter().all(|proxy| proxy.addresses.iter().any(is_own)) {
         return Err(usage(
             "--proxy: the bundled target listens on this machine alone, where a proxy elsewhere cannot connect to it: use a proxy on \
              this machine, or crawl a URL",
         ));
     }
-    Ok(Some(chosen))
+    if let Some(ips) = &args.local_ips {
+        for Proxy { url, addresses } in &mut proxies.all {
+            keep_families(ips, url.host(), addresses)?;
+        }
+    }
+    Ok(Some(proxies))
 }
 
 /// URLs of proxies, and which host uses which.
@@ -64,27 +73,27 @@ struct Found {
 }
 
 impl Found {
-    fn look_up(self, args: &RunArgs) -> Result<Chosen, Error> {
-        let named: Vec<String> = (self.urls.iter())
-            .map(|(url, variable)| {
-                variable.map_or_else(
-                    || url.to_string(),
-                    |variable| format!("{url} (from {variable}; --proxy none ignores it)"),
-                )
-            })
-            .collect();
+    /// URLs without credentials, and the variables that hold them.
+    fn names(&self) -> String {
+        let named = |(url, variable): &(ProxyUrl, Option<_>)| match variable {
+            Some(variable) => format!("{url} (from {variable}; --proxy none ignores it)"),
+            None => url.to_string(),
+        };
+        self.urls.iter().map(named).collect::<Vec<_>>().join(", ")
+    }
+
+    fn look_up(self, args: &RunArgs) -> Result<Proxies, Error> {
         let all = self.urls.into_iter().map(|(url, _)| {
             let addresses = find((url.host(), url.port()))?;
             Ok(Proxy { url, addresses })
         });
-        let proxies = Proxies {
+        Ok(Proxies {
             all: all.collect::<Result<_, Error>>()?,
             lists: self.lists,
             of_host: self.of_host,
             session: args.proxy.session.unwrap_or_default(),
             seed: args.seed,
-        };
-        Ok(Chosen { proxies, named: named.join(", ") })
+        })
     }
 }
 
@@ -168,7 +177,11 @@ fn is_within(ip: IpAddr, prefix: &str, length: &str) -> Option<bool> {
 /// Reject settings that contradict each other or would have no effect.
 fn check(args: &RunArgs, hosts: &[Host], proxies: &Proxies) -> Result<(), Error> {
     let has_session = proxies.all.iter().any(|proxy| proxy.url.has_session());
+    let is_header = |header: &&String| header.to_ascii_lowercase().trim_start().starts_with("proxy-authorization");
     let refused = match proxies.session {
+        _ if args.headers.iter().any(|header| is_header(&header)) => {
+            Some("--header proxy-authorization would go to the target: pass USER:PASS@ in the URL of --proxy".to_owned())
+        }
         _ if args.proxy.session.is_some() && !has_session => {
             Some("--session has no place for its label: write {session} in the user name or password of --proxy".to_owned())
         }
