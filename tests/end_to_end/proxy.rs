@@ -98,7 +98,7 @@ fn refusals_of_a_proxy_are_told_apart_from_the_targets() {
     assert_failed_as(&crawl(&https, &format!("http://{address}")), "proxy_auth", "407 and asks for Basic");
     assert_failed_as(&crawl(&format!("https://{dead}/ -k"), &good), "proxy_target_unreachable", "status 502");
     assert_failed_as(&crawl(&https, &format!("socks5h://{address}")), "proxy_not_spoken", "not of SOCKS 5");
-    let closed = with_server(|_: Peer| {}, |address| crawl(&https, &format!("http://{address}")));
+    let closed = with_server(|mut peer: Peer| drop(peer.head()), |address| crawl(&https, &format!("http://{address}")));
     assert_failed_as(&closed, "proxy_closed", "it closed the connection");
     let garbled = with_server(
         |mut peer: Peer| {
