@@ -62,8 +62,8 @@ fn every_line_of_a_list_is_asked_once() {
     assert_eq!(named.collect::<Vec<_>>(), [(&*origins[0], 201), (&*origins[1], 100)]);
     let templates = report.at("/by_template").as_array().unwrap();
     let named = templates.iter().map(|row| (row["name"].as_str().unwrap(), row["ok"].as_u64().unwrap()));
-    let names = origins.each_ref().map(|origin| format!("{origin}/items/{{id}}"));
-    assert_eq!(named.collect::<Vec<_>>(), [(&*names[0], 201), (&*names[1], 100)]);
+    let urls_of_items = origins.each_ref().map(|origin| format!("{origin}/items/{{id}}"));
+    assert_eq!(named.collect::<Vec<_>>(), [(&*urls_of_items[0], 201), (&*urls_of_items[1], 100)]);
     let workload = report.at("/plan/workload");
     assert_eq!((&workload["lines"], &workload["urls"]), (&json!("301"), &json!(urls.path.to_str().unwrap())));
     assert_eq!(report.text("/plan/target"), format!("{}/items/0 and 300 more", targets[0].origin()));
