@@ -139,16 +139,15 @@ mod tests {
         #[test]
         fn turns_follow_the_weights_and_are_spread(weights in prop::collection::vec(1..9_u32, 1..6)) {
             let turns = turns(&weights);
-            let all: u32 = weights.iter().sum();
-            prop_assert_eq!(turns.len(), all as usize);
+            let all: usize = weights.iter().map(|weight| *weight as usize).sum();
+            prop_assert_eq!(turns.len(), all);
             for (at, weight) in weights.iter().enumerate() {
-                let mut given = 0_i64;
+                let mut given = 0;
                 for (turn, proxy) in turns.iter().enumerate() {
-                    given += i64::from(*proxy == at);
-                    let share = (turn as i64 + 1) * i64::from(*weight);
-                    prop_assert!((given * i64::from(all) - share).abs() < i64::from(all) * weights.len() as i64);
+                    given += usize::from(*proxy == at);
+                    prop_assert!((given * all).abs_diff((turn + 1) * *weight as usize) < all * weights.len());
                 }
-                prop_assert_eq!(given, i64::from(*weight));
+                prop_assert_eq!(given, *weight as usize);
             }
         }
     }

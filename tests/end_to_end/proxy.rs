@@ -168,7 +168,7 @@ fn the_environment_names_proxies_and_the_run_says_so() {
     let through: Vec<_> = lines.iter().filter(|line| line.starts_with("GET http://a.test:81/")).collect();
     assert_eq!((lines.len(), through.len()), (4, 2), "{lines:?}");
     let authorized = |line: &&String| line.contains("|host: a.test:81|proxy-authorization: Basic dXNlcjpoaWRkZW4=|");
-    assert!(through.iter().all(|line| authorized(line)), "{lines:?}");
+    assert!(through.iter().all(authorized), "{lines:?}");
 }
 
 #[test]

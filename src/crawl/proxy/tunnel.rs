@@ -236,8 +236,8 @@ mod tests {
         Targets::one(&url.parse::<Template>().unwrap()).unwrap().hosts()[0].clone()
     }
 
-    fn credentials() -> Option<Credentials> {
-        Some(Credentials { user: "user".to_owned(), password: "pass".to_owned() })
+    fn credentials() -> Credentials {
+        Credentials { user: "user".to_owned(), password: "pass".to_owned() }
     }
 
     /// Pass `bytes` to the handshake, at most `step` at a time, and return what became of it, and the bytes that it sent. Bytes of the
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn connect_is_answered_by_status() {
         use ErrorKind::{ProxyAuth, ProxyClosed, ProxyNotSpoken, ProxyRefused, ProxyTargetUnreachable};
-        let handshake = connect(&host("https://[::1]:8443/"), credentials().as_ref());
+        let handshake = connect(&host("https://[::1]:8443/"), Some(credentials()).as_ref());
         let (_, sent) = exchange(&handshake, b"HTTP/1.1 200 OK\r\n\r\n", 4096);
         let request =
             "CONNECT [::1]:8443 HTTP/1.1\r\nhost: [::1]:8443\r\nproxy-authorization: Basic dXNlcjpwYXNz\r\n\r\n";
@@ -314,7 +314,7 @@ mod tests {
         use ErrorKind::{ProxyAuth, ProxyClosed, ProxyNotSpoken, ProxyRefused, ProxyTargetUnreachable};
         let address: SocketAddr = "192.0.2.7:81".parse().unwrap();
         let a_name = host("https://a.example/");
-        let [open_to_all, closed] = [None, credentials()].map(|credentials| socks(&a_name, None, credentials));
+        let [open_to_all, closed] = [None, Some(credentials())].map(|credentials| socks(&a_name, None, credentials));
         let done = [5, 0, 0, 1, 127, 0, 0, 1, 1, 0];
         for (handshake, bytes, expected) in [
             (&open_to_all, [&[5, 0][..], &done].concat(), Ok(())),
@@ -356,7 +356,7 @@ mod tests {
             let start = [&b""[..], b"HTTP/1.1 2", &[5, 0], &[5, 0, 5, 0, 0], &[5, 2, 1, 0]][start];
             let bytes = [start, &bytes].concat();
             let target = host("https://a.example/");
-            for handshake in [connect(&target, None), socks(&target, None, None), socks(&target, None, credentials())] {
+            for handshake in [connect(&target, None), socks(&target, None, None), socks(&target, None, Some(credentials()))] {
                 let (whole, _) = exchange(&handshake, &bytes, 4096);
                 let (split, _) = exchange(&handshake, &bytes, step);
                 // What follows an answer to CONNECT shows only if it came with it.
