@@ -71,6 +71,8 @@ pub(super) enum DrawnShape<'a> {
     Line(f64, Dash),
     /// Rectangle between two corners, at least this wide.
     Rectangle(f64),
+    /// Rectangles, each between two corners, as one path: a third of the bytes of elements of their own.
+    Rectangles,
     /// Circle of this radius around a point.
     Circle(f64),
     /// Text whose middle is at the height of a point.
@@ -133,6 +135,15 @@ impl<P> Element<'_, P> {
                     tenths(width),
                     tenths(height)
                 );
+            }
+            DrawnShape::Rectangles => {
+                let _ = write!(out, "<path class=\"{class}\" d=\"");
+                while let Some(((x0, y0), (x1, y1))) = points.next().zip(points.next()) {
+                    let (x, y, width, height) =
+                        (x0.min(x1), y0.min(y1), tenths((x1 - x0).abs()), tenths((y1 - y0).abs()));
+                    let _ = write!(out, "M{x} {y}h{width}v{height}h-{width}z");
+                }
+                out.push_str("\"/>\n");
             }
             DrawnShape::Circle(radius) => {
                 let Some((x, y)) = points.next() else { return };

@@ -7,7 +7,7 @@ use plotters::drawing::{DrawingArea, IntoDrawingArea};
 use super::backend::{Anchor, DrawnShape, Element, SvgBackend, escaped, fine};
 use super::palette::{Ink, style_sheet};
 use super::scale::Scale;
-use super::{Axis, Chart, Dash, Mark, Panel, Range, Role, Shape, Step, Ticks};
+use super::{Axis, Block, Chart, Dash, Mark, Panel, Range, Role, Shape, Step, Ticks};
 use crate::show::visible;
 
 /// Width of a file, and of a chart in a page where there is room, CSS pixels.
@@ -457,11 +457,16 @@ impl<'a> Painter<'a> {
                 }
             }
             Shape::Blocks(blocks) => {
-                for one in blocks {
-                    // Little is not taken for nothing.
-                    let least = if one.text.is_empty() { 0.0 } else { 2.0 };
+                let corners = |one: &Block| [(one.x.0, one.y.0), (one.x.1, one.y.1)];
+                let (cells, bars): (Vec<&Block>, Vec<&Block>) = blocks.iter().partition(|one| one.text.is_empty());
+                let cells: Vec<_> = cells.into_iter().filter(|one| one.x.0 < one.x.1).flat_map(corners).collect();
+                if !cells.is_empty() {
+                    field.draw(&cells, ink, DrawnShape::Rectangles);
+                }
+                for one in bars {
                     if one.x.0 < one.x.1 {
-                        field.draw(&[(one.x.0, one.y.0), (one.x.1, one.y.1)], ink, DrawnShape::Rectangle(least));
+                        // Little is not taken for nothing.
+                        field.draw(&corners(one), ink, DrawnShape::Rectangle(2.0));
                     }
                     self.behind(&one.text, (field.x_of(one.x.1), one.y), field);
                 }
