@@ -12,7 +12,7 @@ pub enum Session {
     PerConnection,
     /// Each connection has its own and carries one request.
     PerRequest,
-    /// So many sessions, which connections use in turn.
+    /// Number of sessions that connections use in turn.
     Sticky(NonZeroU32),
 }
 

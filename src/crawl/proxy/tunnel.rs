@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn connect_is_answered_by_status() {
         use ErrorKind::{ProxyAuth, ProxyClosed, ProxyNotSpoken, ProxyRefused, ProxyTargetUnreachable};
-        let handshake = connect(&host("https://[::1]:8443/"), Some(credentials()).as_ref());
+        let handshake = connect(&host("https://[::1]:8443/"), Some(&credentials()));
         let (_, sent) = exchange(&handshake, b"HTTP/1.1 200 OK\r\n\r\n", 4096);
         let request =
             "CONNECT [::1]:8443 HTTP/1.1\r\nhost: [::1]:8443\r\nproxy-authorization: Basic dXNlcjpwYXNz\r\n\r\n";
