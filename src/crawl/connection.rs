@@ -183,7 +183,7 @@ impl<S: Stream> Connection<S> {
         watch: Watch<'_>,
     ) -> Result<Attempt, Failure> {
         (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
-        self.deadline.arm(watch.deadline, watch.sent, watch.clock);
+        self.deadline.arm(watch);
         self.decoder.restart();
         let mut exchange =
             Exchange { body, writing: Writing::On, expected, malformed: None, has_head: false, watch, left: 0 };

@@ -8,6 +8,8 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use tokio::time::Sleep;
 
+use super::exchange::Watch;
+
 /// Deadline of an exchange.
 #[derive(Debug)]
 pub(super) struct Deadline {
@@ -29,11 +31,12 @@ impl Deadline {
         Self { alarm, alarm_at: Nanos::default(), waker: None, at: Nanos::default(), is_fresh: false }
     }
 
-    /// Make sure that the alarm fires by `at`, for an exchange that begins at `now`. It is set to an earlier time already, unless the
-    /// connection is new or a slower exchange used it last.
-    pub(super) fn arm(&mut self, at: Nanos, now: Nanos, clock: Clock) {
-        self.at = at;
-        if self.alarm_at > at || self.alarm_at <= now {
+    /// Make sure that the alarm fires by the deadline of an exchange. It is set to an earlier time already, unless the connection is new
+    /// or a slower exchange used it last.
+    pub(super) fn arm(&mut self, exchange: Watch<'_>) {
+        let Watch { clock, sent, deadline, .. } = exchange;
+        self.at = deadline;
+        if self.alarm_at > deadline || self.alarm_at <= sent {
             self.set(clock);
         }
         self.is_fresh = true;
