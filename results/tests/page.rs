@@ -298,7 +298,7 @@ fn assert_stays_text(text: &str) {
     let document = parsed(&page);
     let heading = document.descendants().find(|node| node.has_tag_name("h1")).map(text_of).unwrap();
     assert_eq!(heading, visible(&format!("{text}: {text}")).replace('\n', " "));
-    let tags = ["svg", "rect", "text", "polyline", "circle", "polygon", "line"];
+    let tags = ["svg", "rect", "path", "text", "polyline", "circle", "polygon", "line"];
     for node in document.descendants().filter(|node| node.is_element() && is_beside_structure(node)) {
         let tag = node.tag_name().name();
         assert!(tags.contains(&tag) || ["br", "span"].contains(&tag), "{tag}");
