@@ -22,7 +22,7 @@ const HOUR: Size = Size { shards: 64, seconds: 3_600, attempts: 250, warmup: Dur
 const KINDS: usize = 5;
 
 /// The largest page that an hour of 64 shards may make.
-const LARGEST_PAGE: usize = 3 << 20;
+const LARGEST_PAGE: usize = 700_000;
 
 /// A second of each kind, of all shards, and what any one of them did in it.
 fn kinds() -> Vec<(Interval, ShardStats)> {
@@ -81,7 +81,7 @@ fn hour(kinds: &[(Interval, ShardStats)]) -> Report {
 }
 
 #[test]
-fn an_hour_of_64_shards_makes_a_page_of_less_than_3_mib() {
+fn an_hour_of_64_shards_makes_a_page_of_less_than_700_kb() {
     let report = hour(&kinds());
     let clock = Clock::start();
     let made = result_dir::made_from(&report);
