@@ -17,18 +17,19 @@ Connect through a proxy; may be repeated to use several in turn
   none                   no proxy, whatever the environment says
 
 USER:PASS@ before the host is sent to the proxy; characters such as @ and /
-are written %40 and %2F. {session} in it stands for a label that names a
-session to a rotating proxy: 10 characters of a-z and 0-9.
+are written %40 and %2F. {session} in them is replaced by a session label, as
+rotating proxies expect: 10 characters of a-z and 0-9.
 {session:8:digits} has another length (1 to 10) or alphabet (lower, mixed,
 hex, digits). Labels depend on --seed.
 
-Each connection uses the next proxy; after the URL, ,weight=3 makes it three
-turns. --local-ips is then the address from which the proxy is connected.
+Each connection uses the next proxy; append ,weight=3 to give a proxy three
+turns. --local-ips sets the addresses from which proxies are connected to.
 --connect-timeout includes the tunnel.
 
 Without this flag, http_proxy, https_proxy and all_proxy are used, except
-for hosts in no_proxy and on this machine. Passwords on the command line are
-overwritten in the process list, where the system allows it.
+for localhost, loopback addresses and hosts in no_proxy. User names and
+passwords in --proxy are overwritten in the process list, where the system
+allows it.
 
   crawlmark run 'https://api.example.com/items/{id}' --rate 50 \\
       -x 'http://user-session-{session}:pass@gateway.example:8000'";

@@ -47,16 +47,22 @@ pub(super) fn excerpt(body: &[u8], request: &RequestShape, path: &str) -> Option
     (!text.is_empty()).then_some(text)
 }
 
-/// Remove what follows `Basic`: credentials of a proxy, which are encoded for each session anew.
+/// Remove what follows `Basic`: credentials of a proxy, which are encoded, and differ for each session.
 fn without_basic(text: &str) -> String {
-    const BASIC: &str = "Basic ";
-    let mut parts = text.split(BASIC);
-    let mut kept = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-        kept.extend([BASIC, WITHHELD, part.trim_start_matches(is_base64)]);
+    const BASIC: &str = "basic";
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    // Schemes may be in capitals or not (RFC 9110, section 11.1).
+    let (lower, mut kept, mut at) = (text.to_ascii_lowercase(), String::new(), 0);
+    for (start, _) in lower.match_indices(BASIC) {
+        let after = &text[start + BASIC.len()..];
+        let encoded = after.trim_start();
+        let rest = encoded.trim_start_matches(is_base64);
+        if start >= at && encoded.len() < after.len() && rest.len() < encoded.len() {
+            kept.extend([&text[at..start + BASIC.len()], " ", WITHHELD]);
+            at = text.len() - rest.len();
+        }
     }
-    kept
+    kept + &text[at..]
 }
 
 /// Split a text into words, and return those that are long enough to be secrets.

@@ -51,11 +51,29 @@ impl Proxies {
         self.all.iter().flat_map(|proxy| proxy.url.secrets())
     }
 
-    /// True if the proxies of a host look up its name, so that this machine need not.
+    /// True if one of the proxies of a host looks up its name.
     #[must_use]
     pub fn looks_up(&self, host: usize) -> bool {
+        self.of(host).any(ProxyUrl::resolves_names)
+    }
+
+    /// True if a connection to a host needs its address: without a proxy, or through one that does not look up names.
+    #[must_use]
+    pub fn needs_address(&self, host: usize) -> bool {
+        !self.serves(host) || self.of(host).any(|url| !url.resolves_names())
+    }
+
+    /// Connect to a host directly: its address is unknown, and no proxy is to look it up.
+    pub fn exclude(&mut self, host: usize) {
+        if let Some(list) = self.of_host.get_mut(host) {
+            *list = None;
+        }
+    }
+
+    /// Return the proxies of a host; none of a host that is connected to directly.
+    fn of(&self, host: usize) -> impl Iterator<Item = &ProxyUrl> {
         let list = self.of_host.get(host).copied().flatten().map(|list| &self.lists[list]);
-        list.is_some_and(|list| list.iter().all(|proxy| self.all[*proxy].url.resolves_names()))
+        list.into_iter().flatten().map(|proxy| &self.all[*proxy].url)
     }
 
     /// Return the way of connection number `turn` of the run to host number `number`, which is `host` and has the address `address` if

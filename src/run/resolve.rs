@@ -136,10 +136,10 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
     ]);
     note_what_is_rare(&args, &targets, &mut workload);
-    let proxies = proxies::choose(&args, &targets, bundled_template.is_some(), &mut workload)?;
+    let mut proxies = proxies::choose(&args, &targets, bundled_template.is_some(), &mut workload)?;
     let request = request.withholding(proxies.iter().flat_map(Proxies::secrets));
     let ((mut addresses, unresolved), bundled) = match bundled_template {
-        None => (find_all(targets.hosts(), &args.connect_to, proxies.as_ref())?, None),
+        None => (find_all(targets.hosts(), &args.connect_to, proxies.as_mut())?, None),
         Some(template) => (Default::default(), Some(bundle(&args, template, &mut workload)?)),
     };
     check_connect_to(&args.connect_to, &targets, bundled.as_ref())?;
@@ -457,8 +457,7 @@ pub(crate) fn stranger(args: &RunArgs) -> Result<Option<String>, Error> {
     if bundled.is_some() {
         return Ok(None);
     }
-    let proxies = proxies::choose(args, &targets, false, &mut BTreeMap::new())?;
-    let proxies = proxies.as_ref();
-    let (addresses, _) = find_all(targets.hosts(), &args.connect_to, proxies)?;
-    Ok(addresses::stranger(targets.hosts(), &addresses, proxies))
+    let mut proxies = proxies::choose(args, &targets, false, &mut BTreeMap::new())?;
+    let (addresses, _) = find_all(targets.hosts(), &args.connect_to, proxies.as_mut())?;
+    Ok(addresses::stranger(targets.hosts(), &addresses, proxies.as_ref()))
 }

@@ -9,7 +9,8 @@ use crate::crawl::proxy::Proxies;
 use crate::crawl::{ConnectTo, Family, Host, LocalIps, Targets};
 use crate::error::Error;
 
-/// Look up the addresses of each host, unless its proxy does; return them, and the hosts that have none.
+/// Look up the addresses of each host, unless its proxy does; return them, and the hosts that have none. No proxy is asked to look
+/// up those.
 ///
 /// # Errors
 /// When no host has any.
@@ -17,11 +18,11 @@ use crate::error::Error;
 pub(super) fn find_all(
     hosts: &[Host],
     connect_to: &[ConnectTo],
-    proxies: Option<&Proxies>,
+    proxies: Option<&mut Proxies>,
 ) -> Result<(Vec<Vec<SocketAddr>>, Vec<(usize, Error)>), Error> {
     let mut unresolved = Vec::new();
     let mut found = |(number, host): (usize, &Host)| {
-        if proxies.is_some_and(|proxies| proxies.looks_up(number)) {
+        if proxies.as_ref().is_some_and(|proxies| !proxies.needs_address(number)) {
             return Vec::new();
         }
         let rule = connect_to.iter().find(|rule| rule.is_for(host));
@@ -33,6 +34,11 @@ pub(super) fn find_all(
     let addresses: Vec<_> = hosts.iter().enumerate().map(&mut found).collect();
     if unresolved.len() == hosts.len() {
         return Err(Error::no_host(unresolved.into_iter().map(|(_, error)| error).collect()));
+    }
+    if let Some(proxies) = proxies {
+        for (number, _) in &unresolved {
+            proxies.exclude(*number);
+        }
     }
     Ok((addresses, unresolved))
 }

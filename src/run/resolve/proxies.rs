@@ -1,7 +1,7 @@
 //! Proxies of a run: those of `--proxy`, or of the environment, with their addresses.
 //!
-//! Environment variables are read as curl reads them, except that hosts on this machine are always connected to directly. No error may
-//! repeat credentials.
+//! Environment variables are read as curl reads them, except that localhost and loopback addresses are always connected to directly, and
+//! that a port is required. No error may repeat credentials.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -183,7 +183,7 @@ fn check(args: &RunArgs, hosts: &[Host], proxies: &Proxies) -> Result<(), Error>
             Some("--header proxy-authorization would go to the target: pass USER:PASS@ in the URL of --proxy".to_owned())
         }
         _ if args.proxy.session.is_some() && !has_session => {
-            Some("--session has no place for its label: write {session} in the user name or password of --proxy".to_owned())
+            Some("--session needs {session} in the user name or password of --proxy".to_owned())
         }
         Session::PerRequest if args.max_requests_per_connection.is_some_and(|most| most > 1) => {
             Some("--session per-request opens a connection for each request: remove --max-requests-per-connection".to_owned())
@@ -196,9 +196,37 @@ fn check(args: &RunArgs, hosts: &[Host], proxies: &Proxies) -> Result<(), Error>
     let numbered = || hosts.iter().enumerate().filter(|(number, _)| proxies.serves(*number));
     let redirected = numbered().find_map(|(number, host)| {
         let rule = args.connect_to.iter().find(|rule| rule.is_for(host) && proxies.looks_up(number))?;
-        Some(format!("--connect-to {rule} has no effect with a proxy that looks up the target's name: use socks5://, or remove one"))
+        Some(format!("--connect-to {rule} has no effect with a proxy that looks up the target's name: use socks5://, or remove --connect-to"))
     });
     let too_long = numbered().find(|(_, host)| host.name().len() > LONGEST_NAME);
     let too_long = too_long.map(|_| "--proxy: the name of the URL's host is too long for a proxy".to_owned());
     refused.or(redirected).or(too_long).map_or(Ok(()), |why| Err(usage(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_no_proxy_are_for_domains_ports_addresses_and_prefixes() {
+        for (rule, url, expected) in [
+            ("*", "http://a/", true),
+            ("a.test", "http://x.a.test/", true),
+            ("a.test", "http://xa.test/", false),
+            (".a.test", "http://a.test/", true),
+            ("a.test:80", "http://a.test/", true),
+            ("a.test:81", "http://a.test/", false),
+            ("10.0.0.0/8", "http://10.1.2.3/", true),
+            ("10.0.0.0/8", "http://11.1.2.3/", false),
+            ("10.0.0.0/33", "http://10.1.2.3/", false),
+            ("0.0.0.0/0", "http://192.0.2.4/", true),
+            ("::1", "http://[::1]/", true),
+            ("[::1]:81", "http://[::1]:81/", true),
+            ("fd00::/8", "http://[fd00::1]/", true),
+            ("", "http://a/", false),
+        ] {
+            let targets = Targets::one(&url.parse().unwrap()).unwrap();
+            assert_eq!(excludes(rule, &targets.hosts()[0]), expected, "{rule} for {url}");
+        }
+    }
 }

@@ -35,7 +35,7 @@ impl Column {
             Self::InFlight => "in flight",
             Self::P50 => "p50",
             Self::P99 => "p99",
-            Self::Lag => "loop delay",
+            Self::Lag => "send delay",
             Self::Throttled => "throttled",
             Self::Pid => "pid",
         }
@@ -233,7 +233,7 @@ mod tests {
         );
         assert_eq!(
             plain(&header(&now, &layout)),
-            "shard    4s, 56s to go         items        rate in flight       p99 loop delay"
+            "shard    4s, 56s to go         items        rate in flight       p99 send delay"
         );
     }
 

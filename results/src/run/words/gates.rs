@@ -88,14 +88,14 @@ fn in_unit(gate: &GateReport, value: f64) -> String {
     }
 }
 
-/// On which side of the limit the value is, and how far.
+/// On which side of the limit the value is, and how far; none while that is undecided.
 pub(super) fn margin(gate: &GateReport) -> Option<String> {
     gate.margin?;
-    let (value, limit) = (gate.value?, gate.limit);
+    let (value, limit, passed) = (gate.value?, gate.limit, gate.ok?);
     let part = decimal((value - limit).abs() / limit * 100.0);
-    Some(match gate.ok {
+    Some(match passed {
         _ if value.total_cmp(&limit).is_eq() => "on the limit".to_owned(),
-        Some(true) => format!("{part} % better"),
+        true => format!("{part} % better"),
         _ if value >= limit * MANIFOLD => format!("{} times the limit", decimal(value / limit)),
         _ => format!("{part} % worse"),
     })
@@ -110,4 +110,30 @@ fn where_seen(gate: &GateReport) -> Option<String> {
         _ => "the only window evaluated".to_owned(),
     };
     Some(format!("in {which} ({}-{end} s)", end.saturating_sub(length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_decided_threshold_is_better_or_worse() {
+        let gate = |ok| GateReport {
+            expression: "response_p99 < 100ms".to_owned(),
+            kind: "fail_if".to_owned(),
+            metric: "response_p99".to_owned(),
+            window_s: None,
+            unit: "us".to_owned(),
+            limit: 100_000.0,
+            value: Some(50_000.0),
+            at_least: ok != Some(true),
+            margin: Some(0.5),
+            ok,
+            why: None,
+            windows: None,
+            until_s: None,
+        };
+        assert_eq!(margin(&gate(None)), None);
+        assert_eq!(margin(&gate(Some(true))).unwrap(), "50 % better");
+    }
 }

@@ -103,7 +103,7 @@ fn slack(report: &Report) -> Option<String> {
     let longest = report.shards.iter().filter_map(|shard| shard.longest_slack_us).fold(0.0, f64::max);
     (longest > 50.0).then(|| {
         let (longest, pacing) = (micros(longest), report.plan.run.pacing);
-        format!("requests waited up to {longest} for others due soon after them (--pacing {pacing})")
+        format!("requests were delayed by up to {longest} to be sent together (--pacing {pacing})")
     })
 }
 

@@ -43,7 +43,7 @@ fn unclean(evidence: &Evidence<'_>, shard: &ShardReport) -> Option<String> {
             );
         }
         if exits.contains("SIGKILL") {
-            finding += ". Unless somebody ended it, see the kernel's log for a lack of memory";
+            finding += ". If you did not kill it, check the kernel log (dmesg) for an out-of-memory kill";
         }
         return Some(finding);
     }
