@@ -61,7 +61,7 @@ pub(crate) enum Error {
         error: io::Error,
     },
     /// No host of several can be crawled.
-    #[error("reach any host: {}", join(.0))]
+    #[error("reach any of the {} hosts: {}", .0.len(), join(.0))]
     NoHost(Vec<Error>),
     /// The bundled target's memory.
     #[error("start the bundled target: {0}")]

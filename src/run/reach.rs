@@ -130,6 +130,8 @@ pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSign
     let lost = if of_proxies.len() == proxies.len() { (0..hosts.len()).filter(is_proxied).count() } else { 0 };
     let reached = hosts.len().saturating_sub(dead.len() + lost);
     if reached == 0 && !(dead.is_empty() && of_proxies.is_empty()) {
+        // Errors are counted as hosts: one stands for all that need a proxy.
+        let of_proxies = of_proxies.into_iter().take(1);
         return Err(Error::no_host(dead.into_iter().map(|(_, error)| error).chain(of_proxies).collect()));
     }
     dead.sort_by_key(|(number, _)| *number);

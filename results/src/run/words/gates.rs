@@ -134,6 +134,6 @@ mod tests {
             until_s: None,
         };
         assert_eq!(margin(&gate(None)), None);
-        assert_eq!(margin(&gate(Some(true))).unwrap(), "50 % better");
+        assert_eq!(margin(&gate(Some(true))).unwrap(), "50.0 % better");
     }
 }
