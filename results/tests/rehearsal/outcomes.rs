@@ -59,7 +59,7 @@ fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
     if into < 100_000_000 { GOOD } else { (Outcome::Throttled, asks) }
 }
 
-/// The same, and one of a hundred milliseconds rejects.
+/// A quota of 50 requests in each second, and one rejected millisecond of each hundred.
 fn by_quota_with_failures(shard: u32, sent: Nanos) -> (Outcome, Advice) {
     if (sent.0 / 1_000_000).is_multiple_of(100) { REJECTED } else { by_quota(shard, sent) }
 }
