@@ -72,7 +72,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("note", note));
     }
     if let Some(witness) = &report.witness {
-        rows.push(("witness", witness_row(witness)));
+        rows.push(("witness", witness_row(witness, report.plan.run.workload.contains_key(PROXY))));
     }
     rows
 }
@@ -369,8 +369,12 @@ fn shared_machine(report: &Report) -> Option<String> {
         .then(|| format!("client and target share {cores} CPUs, so this is not the maximum of either"))
 }
 
-fn witness_row(witness: &Witness) -> String {
+fn witness_row(witness: &Witness, is_proxied: bool) -> String {
     match (witness.agrees, witness.cut_off) {
+        (Some(true), 0) if is_proxied => {
+            "the target's own counts match: every request, status and ID (a proxy opens connections of its own)"
+                .to_owned()
+        }
         (Some(true), 0) => "the target's own counts match: every request, status, ID and connection".to_owned(),
         (Some(true), cut_off) => {
             format!("the target's own counts match; {cut_off} requests were cut off and may not have arrived")
