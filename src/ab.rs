@@ -39,7 +39,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
         ));
     }
     let sides = [Side::new(Arm::Base, args)?, Side::new(Arm::Candidate, args)?];
-    study::conduct(AbStudy { args, sides, series: Series::default(), noise_floor: None }, &args.keep, "ab")
+    study::conduct(AbStudy { args, sides, series: AbRounds::default(), noise_floor: None }, &args.keep, "ab")
 }
 
 /// A comparison that has found nothing is no failure of the candidate's, and no success either.
@@ -62,7 +62,7 @@ fn is_of_nothing(args: &AbArgs) -> bool {
 
 /// Rounds that ran, and what differs between the arms.
 #[derive(Default)]
-struct Series {
+struct AbRounds {
     ran: Vec<RoundReport>,
     differences: Vec<Difference>,
 }
@@ -71,7 +71,7 @@ struct Series {
 struct AbStudy<'a> {
     args: &'a AbArgs,
     sides: [Side; 2],
-    series: Series,
+    series: AbRounds,
     noise_floor: Option<Comparison>,
 }
 
@@ -106,7 +106,7 @@ impl Study for AbStudy<'_> {
         let sides = &self.sides;
         if let Some(pairs) = self.args.aa {
             let equals = [sides[0].clone(), sides[0].playing(Arm::Candidate)];
-            let mut series = Series::default();
+            let mut series = AbRounds::default();
             run_pairs(rounds, &equals, (EQUALS, pairs, self.args.seed), &mut series)?;
             self.noise_floor = Some(judge_rounds(&series.ran)?);
         }
@@ -114,7 +114,7 @@ impl Study for AbStudy<'_> {
     }
 
     fn result(&mut self, name: String, end: End) -> Result<Option<Contest>, Error> {
-        let Series { mut ran, differences } = mem::take(&mut self.series);
+        let AbRounds { mut ran, differences } = mem::take(&mut self.series);
         // A round without its partner says nothing.
         ran.truncate(ran.len() / 2 * 2);
         if ran.is_empty() {
@@ -141,7 +141,7 @@ fn run_pairs(
     rounds: &mut Rounds<'_>,
     sides: &[Side; 2],
     (folder, most, seed): (&str, u64, u64),
-    series: &mut Series,
+    series: &mut AbRounds,
 ) -> Result<(), Error> {
     let mut orders = OrderSchedule::new(seed);
     let (mut order, mut undisturbed, mut takes) = (orders.next(), 0, FIRST_GUESS);
@@ -179,7 +179,7 @@ fn run_pair(
     rounds: &mut Rounds<'_>,
     sides: &[Side; 2],
     (folder, order): (&str, Order),
-    series: &mut Series,
+    series: &mut AbRounds,
 ) -> Result<Disturbance, Error> {
     let [base, candidate] = sides;
     let in_turn = match order {

@@ -92,7 +92,7 @@ fn saved(path: &Path) -> Result<Contest, Error> {
 }
 
 /// A result and where it lies.
-struct Found {
+struct SavedResult {
     arm: Arm,
     report: Report,
     path: PathBuf,
@@ -142,7 +142,7 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
 }
 
 /// Refuses runs that shared the machine, given by their start. Of one pair nothing is judged.
-fn one_at_a_time(found: &[Found]) -> Result<(), Error> {
+fn one_at_a_time(found: &[SavedResult]) -> Result<(), Error> {
     let neighbours = found.windows(2).filter(|_| found.len() > 2);
     let mut at_once = neighbours.filter(|two| two[0].report.finished_at > two[1].report.started_at);
     at_once.next().map_or(Ok(()), |two| {
@@ -155,7 +155,7 @@ fn one_at_a_time(found: &[Found]) -> Result<(), Error> {
 }
 
 /// Return the differences between the rounds of any pair, each once. A directory may hold runs of more than one plan.
-fn told_apart(found: &[Found]) -> Result<Vec<Difference>, Error> {
+fn told_apart(found: &[SavedResult]) -> Result<Vec<Difference>, Error> {
     let mut told: Vec<Difference> = Vec::new();
     for pair in found.chunks(2) {
         let of = |arm| pair.iter().find(|found| found.arm == arm).map(|found| &found.report);
@@ -167,27 +167,27 @@ fn told_apart(found: &[Found]) -> Result<Vec<Difference>, Error> {
 }
 
 /// The result at `path`, or those in the directories in it. Each has to be readable: nobody chooses what is compared.
-fn results(arm: Arm, path: &Path) -> Result<Vec<Found>, Error> {
+fn results(arm: Arm, path: &Path) -> Result<Vec<SavedResult>, Error> {
     let (found, unreadable) = readable(arm, path)?;
     unreadable.into_iter().next().map_or(Ok(found), |error| Err(error.into()))
 }
 
 /// Return the readable results at `path`, and the errors of the others. At least one of the two is not empty.
-fn readable(arm: Arm, path: &Path) -> Result<(Vec<Found>, Vec<ReadError>), Error> {
+fn readable(arm: Arm, path: &Path) -> Result<(Vec<SavedResult>, Vec<ReadError>), Error> {
     if path.join(FILE).exists() {
         return Err(Error::Usage(format!(
             "{} was saved by `crawlmark ab` and has the rounds of both sides: pass it alone to judge it again",
             path.display()
         )));
     }
-    let one = |path: PathBuf| -> Result<Found, ReadError> { Ok(Found { arm, report: read(&path)?, path }) };
+    let one = |path: PathBuf| -> Result<SavedResult, ReadError> { Ok(SavedResult { arm, report: read(&path)?, path }) };
     if !path.is_dir() || path.join(RESULT).exists() {
         return Ok((vec![one(path.to_owned())?], Vec::new()));
     }
     let entries = fs::read_dir(path).map_err(|error| ReadError::Io { path: path.to_owned(), error })?;
     let inner = entries.flatten().map(|entry| entry.path()).filter(|inner| inner.join(RESULT).exists());
     let (found, unreadable): (Vec<_>, Vec<_>) = inner.map(one).partition(Result::is_ok);
-    let found: Vec<Found> = found.into_iter().flatten().collect();
+    let found: Vec<SavedResult> = found.into_iter().flatten().collect();
     let unreadable: Vec<ReadError> = unreadable.into_iter().filter_map(Result::err).collect();
     match (found.is_empty(), unreadable.is_empty()) {
         (true, true) => Err(ReadError::NoResult(path.to_owned()).into()),

@@ -133,7 +133,7 @@ impl Study for Climb<'_> {
 }
 
 /// Results of a round.
-struct Round {
+struct RungRound {
     report: Report,
     reading: RungReadings,
 }
@@ -152,7 +152,7 @@ impl Climb<'_> {
             |round| ladder_standing(&round.reading, RungLimit::of(&round.reading).by, rung.published),
         );
         rounds.stages.end(&name, &came);
-        let Round { report, reading } = round?;
+        let RungRound { report, reading } = round?;
         self.environment.get_or_insert_with(|| report.environment.clone());
         self.climbed.push(Climbed {
             rung: *rung,
@@ -190,14 +190,14 @@ impl Climb<'_> {
 }
 
 /// Run a round, and read it.
-fn round(rounds: &mut Rounds<'_>, label: &str, words: Vec<String>, folder: &Path) -> Result<Round, Error> {
+fn round(rounds: &mut Rounds<'_>, label: &str, words: Vec<String>, folder: &Path) -> Result<RungRound, Error> {
     let setup = Setup::of_this_program(label.to_owned(), words)?;
     let before = ended_children_cpu();
     let taken = rounds.run(&setup, folder)?.by_the_clock(label)?;
     // A round is the only child that ends in the meantime, and it has waited for those of its own.
     let used = ended_children_cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
     let reading = RungReadings::of(&taken.report, used);
-    Ok(Round { report: taken.report, reading })
+    Ok(RungRound { report: taken.report, reading })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crawlmark_results::run::report::{Environment, Placement, rfc3339};
 
 use self::experiment::Experiment;
 use self::form::Form;
-use self::judge::{Attempt, Evidence, judge};
+use self::judge::{Attempt, ExperimentRuns, judge};
 use self::outcome::{ATTEMPTS, Circumstances, RowOutcome, SelftestResult};
 use crate::cli::{Row, SelftestArgs};
 use crate::error::Error;
@@ -115,7 +115,7 @@ impl SelftestStudy {
     fn measure(
         &mut self,
         rounds: &mut Rounds<'_>,
-        mut make: impl FnMut(Experiment, &[Row], &mut Stages) -> Result<Evidence, Error>,
+        mut make: impl FnMut(Experiment, &[Row], &mut Stages) -> Result<ExperimentRuns, Error>,
     ) -> Result<(), Error> {
         let clock = Clock::start();
         for number in 0..ATTEMPTS {
@@ -139,7 +139,7 @@ impl SelftestStudy {
         stages: &mut Stages,
         experiment: Experiment,
         rows: &[Row],
-        make: &mut impl FnMut(Experiment, &[Row], &mut Stages) -> Result<Evidence, Error>,
+        make: &mut impl FnMut(Experiment, &[Row], &mut Stages) -> Result<ExperimentRuns, Error>,
     ) -> Result<(), Error> {
         let name = rows.iter().map(|row| row.name()).collect::<Vec<_>>().join(" ");
         stages.begin(&name, experiment.does(), experiment.takes(self.form, rows));
@@ -190,7 +190,7 @@ mod tests {
                     // This thread's alone, and pending: nobody else in this process has it.
                     raise(signal).unwrap();
                 }
-                Ok(Evidence::Pairs { pairs: Vec::new(), troubles: Vec::new() })
+                Ok(ExperimentRuns::Pairs { pairs: Vec::new(), troubles: Vec::new() })
             });
             assert!(matches!(ended, Err(Error::Stopped(stopped)) if stopped == signal as i32), "{ended:?}");
             assert_eq!((runs, bench.rows[0].1.len()), (number, number), "{signal}");

@@ -25,7 +25,7 @@ use crate::question::say;
 /// Runs `crawlmark capacity` on targets whose capacity is known, and saves what it says of them.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo bench --bench capacity --")]
-struct Arguments {
+struct CapacityArguments {
     /// Searches of each kind
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 }
 
 /// Asks as often as was wanted, and returns whether every answer was right.
-fn ask_all(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
+fn ask_all(arguments: &CapacityArguments) -> Result<bool, Box<dyn std::error::Error>> {
     let place = tempfile::tempdir()?;
     let mut asked: Vec<(CapacityCase, Vec<SearchAnswer>)> = Vec::new();
     let is_wanted =

@@ -24,14 +24,14 @@ pub(crate) fn arguments(template: &str, connections: u32, seconds: u32, out: &Pa
 /// Fields of its report that are needed here; the rest is skipped.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Report {
-    ledger: Ledger,
+    ledger: LedgerJson,
     totals: Totals,
     shards: Vec<Shard>,
     supervisor: Supervisor,
 }
 
 #[derive(Debug, Deserialize)]
-struct Ledger {
+struct LedgerJson {
     ok: u64,
     aborted: u64,
 }

@@ -29,7 +29,7 @@ const RATES: [u32; 3] = [1_000, 10_000, 50_000];
 
 /// One client at one rate in one round.
 #[derive(Debug, Clone, Serialize)]
-struct Run {
+struct PacedRun {
     /// From 1.
     round: u32,
     /// Requests a second, asked for.
@@ -48,7 +48,7 @@ pub(crate) fn compare(arguments: &PacedArguments) -> Result<Coverage, Error> {
     let target = Target::start(&places, &signals)?;
     let mut notes = Vec::new();
     let mut clients = found(&mut notes);
-    let contest = Contest { arguments, places: &places, signals: &signals, target: &target };
+    let contest = PacedContest { arguments, places: &places, signals: &signals, target: &target };
     contest.warm_up(&mut clients, &mut notes)?;
     let runs = contest.rounds(&clients)?;
     let record = PacedRecord::new(arguments, &places, &runs, &notes);
@@ -71,14 +71,14 @@ fn found(notes: &mut Vec<String>) -> Vec<(&'static Contestant, PathBuf)> {
     clients
 }
 
-struct Contest<'a> {
+struct PacedContest<'a> {
     arguments: &'a PacedArguments,
     places: &'a Places,
     signals: &'a Signals,
     target: &'a Target,
 }
 
-impl Contest<'_> {
+impl PacedContest<'_> {
     /// One short run each that is not counted. A peer that cannot run, or is another program of the same name, is left out.
     fn warm_up(&self, clients: &mut Vec<(&'static Contestant, PathBuf)>, notes: &mut Vec<String>) -> Result<(), Error> {
         for (contestant, program) in clients.clone() {
@@ -95,7 +95,7 @@ impl Contest<'_> {
         Ok(())
     }
 
-    fn rounds(&self, clients: &[(&'static Contestant, PathBuf)]) -> Result<Vec<Run>, Error> {
+    fn rounds(&self, clients: &[(&'static Contestant, PathBuf)]) -> Result<Vec<PacedRun>, Error> {
         let PacedArguments { rounds, seconds, seed, .. } = *self.arguments;
         let mut random = Random(seed);
         let mut runs = Vec::new();
@@ -117,7 +117,7 @@ impl Contest<'_> {
         (contestant, program): (&'static Contestant, &PathBuf),
         round: u32,
         (rate, seconds): (u32, u32),
-    ) -> Result<Run, Error> {
+    ) -> Result<PacedRun, Error> {
         // A result goes where it is forgotten: removed when this ends, however it ends.
         let folder = tempfile::tempdir()?;
         let load = Load {
@@ -134,6 +134,6 @@ impl Contest<'_> {
         let timed = (contestant.read)(&finished.stdout).filter(|timed| timed.requests > 0);
         let Timed { requests, times } = timed.ok_or_else(|| unreadable(contestant.name, &finished))?;
         let cpu_us_per_request = (finished.cpu.user_us + finished.cpu.system_us) / requests as f64;
-        Ok(Run { round, rate, client: contestant.name, requests, cpu_us_per_request, times })
+        Ok(PacedRun { round, rate, client: contestant.name, requests, cpu_us_per_request, times })
     }
 }

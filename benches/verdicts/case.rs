@@ -15,14 +15,14 @@ pub(crate) struct Case {
     pub(crate) right: &'static [&'static str],
     /// Metrics of which one has to be found to be worse; none when nothing is to be found.
     pub(crate) caught_by: &'static [&'static str],
-    base: Side,
-    candidate: Side,
+    base: SideFlags,
+    candidate: SideFlags,
     rounds: &'static [&'static str],
 }
 
 /// Part of a round's command that belongs to one side.
 #[derive(Debug)]
-enum Side {
+enum SideFlags {
     /// Flags of `run`.
     Flags(&'static str),
     /// Flags of `serve`, as a program that each round starts and ends.
@@ -36,8 +36,8 @@ pub(crate) const CASES: [Case; 3] = [
         what: "the bundled target holds each answer for 20 ms, and for 21 ms",
         right: &["regression"],
         caught_by: &["throughput", "service_p50"],
-        base: Side::Flags("--target-latency 20ms"),
-        candidate: Side::Flags("--target-latency 21ms"),
+        base: SideFlags::Flags("--target-latency 20ms"),
+        candidate: SideFlags::Flags("--target-latency 21ms"),
         rounds: &["-n", "512", "-c", "32", "-s", "1"],
     },
     Case {
@@ -45,8 +45,8 @@ pub(crate) const CASES: [Case; 3] = [
         what: "it holds each answer for 20 ms on both sides",
         right: &["pass", "inconclusive"],
         caught_by: &[],
-        base: Side::Flags("--target-latency 20ms"),
-        candidate: Side::Flags("--target-latency 20ms"),
+        base: SideFlags::Flags("--target-latency 20ms"),
+        candidate: SideFlags::Flags("--target-latency 20ms"),
         rounds: &["-n", "512", "-c", "32", "-s", "1"],
     },
     Case {
@@ -54,8 +54,8 @@ pub(crate) const CASES: [Case; 3] = [
         what: "a service whose handler does 100,000 rounds of arithmetic for each answer, and 105,000",
         right: &["regression"],
         caught_by: &["target_cpu_per_attempt", "throughput"],
-        base: Side::Served("--work 100000"),
-        candidate: Side::Served("--work 105000"),
+        base: SideFlags::Served("--work 100000"),
+        candidate: SideFlags::Served("--work 105000"),
         rounds: &["http://127.0.0.1:{port}/items/{id}", "-n", "4000", "-c", "8", "-s", "1"],
     },
 ];
@@ -83,8 +83,8 @@ impl Case {
             [(&self.base, ["--base", "--base-target"]), (&self.candidate, ["--cand", "--cand-target"])]
         {
             match side {
-                Side::Flags(own) => ab.args([flags, own]),
-                Side::Served(own) => {
+                SideFlags::Flags(own) => ab.args([flags, own]),
+                SideFlags::Served(own) => {
                     let program = env!("CARGO_BIN_EXE_crawlmark");
                     ab.arg(target).arg(format!("exec {program} serve --processes 1 --listen 127.0.0.1:{{port}} {own}"))
                 }

@@ -26,7 +26,7 @@ use crate::summary::CaseAnswers;
 /// Runs `crawlmark ab` on targets whose difference is known, and saves what it says of them.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo bench --bench verdicts --")]
-struct Arguments {
+struct VerdictArguments {
     /// Comparisons of each kind
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
     runs: u64,
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 /// Asks every question, and returns whether every answer was right.
-fn ask(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
+fn ask(arguments: &VerdictArguments) -> Result<bool, Box<dyn std::error::Error>> {
     let place = tempfile::tempdir()?;
     let mut outcomes = Vec::new();
     for case in

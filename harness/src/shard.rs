@@ -50,7 +50,7 @@ use self::alarm::Alarm;
 use self::cpu_readings::{CpuReadings, Probing};
 use self::engine::Engine;
 pub use self::intervals::INTERVAL;
-use self::intervals::{Interval, Meters};
+use self::intervals::{Meters, ShardInterval};
 use self::loop_delay::LoopDelayProbe;
 use self::outbox::Outbox;
 pub use self::wakeup::Bell;
@@ -421,7 +421,7 @@ where
     Ok(outbox.flush().await?)
 }
 
-fn interval_frame(interval: Interval) -> Result<Frame, WireError> {
+fn interval_frame(interval: ShardInterval) -> Result<Frame, WireError> {
     Ok(Frame::Interval(Box::new(IntervalFrame {
         figures: interval.figures,
         scheduled: interval.scheduled,

@@ -15,7 +15,7 @@ mod sliding_window;
 mod text;
 
 pub use algorithm::{Algorithm, Over};
-pub use bucket::{Bucket, Delay, MAX_PERIOD, Pace};
+pub use bucket::{Bucket, BucketPace, Delay, MAX_PERIOD};
 pub use fixed_window::FixedWindow;
 pub use key::{Clients, KeyBy, Paths, Prefix};
 pub use refusal::{Dialect, Dialects, RefusalBody, RetryAfter};

@@ -92,7 +92,7 @@ mod whole_regex;
 pub use load::OnUnsupported;
 pub use mappings::Mappings;
 pub use node::{Problem, ValueProblem};
-pub use report::{LoadError, Report};
+pub use report::{LoadError, StubProblems};
 pub use text::SyntaxError;
 
 pub(crate) use node::Node;

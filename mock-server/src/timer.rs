@@ -44,14 +44,14 @@ impl AsRawFd for Alarm {
 /// Waiting tasks, and the alarm's setting.
 #[derive(Debug, Default)]
 struct Waiting {
-    tasks: BTreeMap<Entry, Waker>,
+    tasks: BTreeMap<WaitingTask, Waker>,
     tickets: u64,
     armed_ns: Option<u64>,
 }
 
 /// One waiting task: by instant, then first come, first served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct WaitingTask {
     due_ns: u64,
     ticket: u64,
 }
@@ -150,7 +150,7 @@ impl Future for Wait<'_> {
             waiting.tickets += 1;
             waiting.tickets
         });
-        let entry = Entry { due_ns: self.due_ns, ticket };
+        let entry = WaitingTask { due_ns: self.due_ns, ticket };
         let replaced = match waiting.tasks.get_mut(&entry) {
             Some(known) if known.will_wake(cx.waker()) => None,
             Some(known) => Some(std::mem::replace(known, cx.waker().clone())),
@@ -167,7 +167,7 @@ impl Future for Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            let entry = Entry { due_ns: self.due_ns, ticket };
+            let entry = WaitingTask { due_ns: self.due_ns, ticket };
             let removed = self.timer.waiting.borrow_mut().tasks.remove(&entry);
             drop(removed);
         }
@@ -250,7 +250,7 @@ mod tests {
     fn tasks_are_taken_in_the_order_of_their_instants_and_tickets() {
         let mut waiting = Waiting::default();
         for (due_ns, ticket) in [(30, 1), (10, 2), (20, 3), (10, 4), (40, 5)] {
-            waiting.tasks.insert(Entry { due_ns, ticket }, Waker::noop().clone());
+            waiting.tasks.insert(WaitingTask { due_ns, ticket }, Waker::noop().clone());
         }
         let first = |waiting: &Waiting| waiting.tasks.first_key_value().map(|(first, _)| first.ticket);
         for ticket in [2, 4, 3, 1] {

@@ -50,11 +50,11 @@ impl fmt::Display for Family {
 
 /// Spans of addresses, none of which is in two of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Addresses(Vec<Span>);
+struct Addresses(Vec<AddressSpan>);
 
 /// Addresses that follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
+struct AddressSpan {
     first: u128,
     last: u128,
     /// Number of addresses in the spans before it.
@@ -78,7 +78,7 @@ impl Addresses {
         if self.0.iter().any(|span| first <= span.last && span.first <= last) {
             return Err(Problem::Twice);
         }
-        self.0.push(Span { first, last, before: self.count() });
+        self.0.push(AddressSpan { first, last, before: self.count() });
         Ok(())
     }
 }

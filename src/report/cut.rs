@@ -28,7 +28,7 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     let cut = Cut::of(&report, ask)?;
     let own = own_directory(result);
     refuse_the_result_itself(args, result)?;
-    let mut progress = Progress::new(args.quiet);
+    let mut progress = ReadingProgress::new(args.quiet);
     let cut = result_dir::recut(own, &report, cut, |reading| progress.show(reading));
     progress.end();
     let cut = cut?;
@@ -58,13 +58,13 @@ fn refuse_the_result_itself(args: &ReportArgs, result: &Path) -> Result<(), Erro
 }
 
 /// Says how far the reading is once it has taken long.
-struct Progress {
+struct ReadingProgress {
     stages: Stages,
     clock: Clock,
     begun: bool,
 }
 
-impl Progress {
+impl ReadingProgress {
     fn new(quiet: bool) -> Self {
         let stages = if quiet { Stages::Silent } else { Stages::fitting() };
         Self { stages, clock: Clock::start(), begun: false }

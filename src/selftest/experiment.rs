@@ -21,7 +21,7 @@ use super::form::{
     FREEZE, FREEZE_AFTER, Form, HOLD, PER_S, SHARD_CONNECTIONS, SHARD_HOLD, SLOW_HOLD, SLOW_SHARE, crawl_takes,
     run_takes,
 };
-use super::judge::Evidence;
+use super::judge::ExperimentRuns;
 use super::pairs::{CANDIDATE_HOLD, MOST_DISTURBED, PAIRS, pair};
 use super::seen::ObservedRun;
 use crate::cli::Row;
@@ -114,27 +114,28 @@ impl Experiment {
     ///
     /// # Errors
     /// When a run could not be made. One that a signal stopped ends with [`Error::Stopped`].
-    pub(super) fn make(self, form: Form, rows: &[Row], stages: &mut Stages) -> Result<Evidence, Error> {
+    pub(super) fn make(self, form: Form, rows: &[Row], stages: &mut Stages) -> Result<ExperimentRuns, Error> {
         match self {
             Self::Modes => {
                 let setup = Setup::modes(form.modes_items());
                 let slow = (0..setup.ids).filter(|id| setup.config.latency.hold(SEED, *id, 0) == SLOW_HOLD).count();
-                Ok(Evidence::Modes { run: setup.measure(&mut Watch::of(stages))?, slow: slow as u64 })
+                Ok(ExperimentRuns::Modes { run: setup.measure(&mut RunObserver::of(stages))?, slow: slow as u64 })
             }
             Self::Stall => {
                 let setup = Setup::stall(form)?;
-                let open = setup.clone().open_loop().measure(&mut Watch::of(stages))?;
-                let closed = rows.contains(&Row::R4).then(|| setup.measure(&mut Watch::of(stages))).transpose()?;
-                Ok(Evidence::Stall { scene: form.scene(), open, closed })
+                let open = setup.clone().open_loop().measure(&mut RunObserver::of(stages))?;
+                let closed =
+                    rows.contains(&Row::R4).then(|| setup.measure(&mut RunObserver::of(stages))).transpose()?;
+                Ok(ExperimentRuns::Stall { scene: form.scene(), open, closed })
             }
-            Self::Shards => Ok(Evidence::Shards {
-                one: Setup::shards(form, 1).measure(&mut Watch::of(stages))?,
-                two: Setup::shards(form, 2).measure(&mut Watch::of(stages))?,
+            Self::Shards => Ok(ExperimentRuns::Shards {
+                one: Setup::shards(form, 1).measure(&mut RunObserver::of(stages))?,
+                two: Setup::shards(form, 2).measure(&mut RunObserver::of(stages))?,
             }),
             Self::Freeze => {
-                let mut watch = Watch { freezes: true, ..Watch::of(stages) };
+                let mut watch = RunObserver { freezes: true, ..RunObserver::of(stages) };
                 let run = Setup::freeze(form).open_loop().measure(&mut watch)?;
-                Ok(Evidence::Freeze { run, stopped: watch.stopped })
+                Ok(ExperimentRuns::Freeze { run, stopped: watch.stopped })
             }
             Self::Pairs => pairs(form, stages),
         }
@@ -143,8 +144,8 @@ impl Experiment {
 
 /// Pairs of runs of the two targets, until enough of them were undisturbed, or too many were not. One that was disturbed
 /// is run again in its own order.
-fn pairs(form: Form, stages: &mut Stages) -> Result<Evidence, Error> {
-    let mut run = |hold| Setup::pairs(form, hold).measure(&mut Watch::of(stages));
+fn pairs(form: Form, stages: &mut Stages) -> Result<ExperimentRuns, Error> {
+    let mut run = |hold| Setup::pairs(form, hold).measure(&mut RunObserver::of(stages));
     let (mut pairs, mut troubles) = (Vec::new(), Vec::new());
     let (mut disturbed, mut orders) = (0, OrderSchedule::new(SEED).take(PAIRS));
     let mut next = orders.next();
@@ -165,7 +166,7 @@ fn pairs(form: Form, stages: &mut Stages) -> Result<Evidence, Error> {
         }
         pairs.push(pair);
     }
-    Ok(Evidence::Pairs { pairs, troubles })
+    Ok(ExperimentRuns::Pairs { pairs, troubles })
 }
 
 /// A run: what target, and how it is crawled.
@@ -223,7 +224,7 @@ impl Setup {
         Self { connections: OPEN_CONNECTIONS, arrivals: Arrivals::Constant, ..self }
     }
 
-    fn measure(&self, watch: &mut Watch<'_>) -> Result<ObservedRun, Error> {
+    fn measure(&self, watch: &mut RunObserver<'_>) -> Result<ObservedRun, Error> {
         let target = Target::start(SocketAddr::from(([127, 0, 0, 1], 0)), NonZeroUsize::MIN, &self.config)?;
         let address = target.address();
         let template: Template = format!("http://{address}/items/{{id}}").parse().map_err(usage)?;
@@ -278,14 +279,14 @@ fn usage(error: impl std::fmt::Display) -> Error {
 }
 
 /// Watches a run, and stops its shard for a while where that is the experiment.
-struct Watch<'a> {
+struct RunObserver<'a> {
     stages: &'a mut Stages,
     freezes: bool,
     /// For how long the shard was stopped.
     stopped: Option<Duration>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> RunObserver<'a> {
     fn of(stages: &'a mut Stages) -> Self {
         Self { stages, freezes: false, stopped: None }
     }
@@ -304,7 +305,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Observer for Watch<'_> {
+impl Observer for RunObserver<'_> {
     fn progress(&mut self, live: &Live) {
         self.stages.show();
         let is_due = self.freezes && self.stopped.is_none() && live.elapsed >= FREEZE_AFTER;

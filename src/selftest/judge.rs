@@ -18,7 +18,7 @@ use crate::cli::Row;
 
 /// Runs of an experiment, to be judged.
 #[derive(Debug, Clone)]
-pub(super) enum Evidence {
+pub(super) enum ExperimentRuns {
     /// Two holds, told apart by ID.
     Modes {
         /// The run.
@@ -89,18 +89,18 @@ impl Attempt {
 /// An attempt counts when its runs were valid: noise only ever makes times longer, so that what a quiet machine shows is
 /// the truth, and what a busy one shows is its own. A run whose parts do not add up is not noise, and counts; so does a
 /// time that is shorter than can be.
-pub(super) fn judge(row: Row, evidence: &Evidence) -> Option<Attempt> {
+pub(super) fn judge(row: Row, evidence: &ExperimentRuns) -> Option<Attempt> {
     match (row, evidence) {
-        (Row::R1, Evidence::Modes { run, slow }) => Some(attempt(&[run], modes(run, *slow))),
-        (Row::R2, Evidence::Modes { run, .. }) => Some(attempt(&[run], overhead(run))),
-        (Row::R3, Evidence::Stall { scene, open, .. }) => Some(attempt(&[open], open_loop(scene, open))),
-        (Row::R4, Evidence::Stall { scene, open, closed: Some(closed) }) => {
+        (Row::R1, ExperimentRuns::Modes { run, slow }) => Some(attempt(&[run], modes(run, *slow))),
+        (Row::R2, ExperimentRuns::Modes { run, .. }) => Some(attempt(&[run], overhead(run))),
+        (Row::R3, ExperimentRuns::Stall { scene, open, .. }) => Some(attempt(&[open], open_loop(scene, open))),
+        (Row::R4, ExperimentRuns::Stall { scene, open, closed: Some(closed) }) => {
             Some(attempt(&[open, closed], closed_loop(scene, open, closed)))
         }
-        (Row::R5, Evidence::Stall { scene, open, .. }) => Some(attempt(&[open], achieved(scene, open))),
-        (Row::R6, Evidence::Shards { one, two }) => Some(attempt(&[one, two], scaling(one, two))),
-        (Row::R7, Evidence::Freeze { run, stopped }) => Some(freeze(run, *stopped)),
-        (Row::R8, Evidence::Pairs { pairs, troubles }) => Some(pairs::attempt(pairs, troubles)),
+        (Row::R5, ExperimentRuns::Stall { scene, open, .. }) => Some(attempt(&[open], achieved(scene, open))),
+        (Row::R6, ExperimentRuns::Shards { one, two }) => Some(attempt(&[one, two], scaling(one, two))),
+        (Row::R7, ExperimentRuns::Freeze { run, stopped }) => Some(freeze(run, *stopped)),
+        (Row::R8, ExperimentRuns::Pairs { pairs, troubles }) => Some(pairs::attempt(pairs, troubles)),
         _ => None,
     }
 }

@@ -148,7 +148,7 @@ impl<'a> Rounds<'a> {
         };
         let before = service.as_ref().and_then(Service::cpu);
         let log = beside("log");
-        let mut said = Said::new()?;
+        let mut said = RoundOutput::new()?;
         let exit = self.crawl(setup, service.as_ref(), (place, &said))?;
         let after = service.as_ref().and_then(Service::cpu);
         let ended = service.as_ref().and_then(Service::ended);
@@ -210,7 +210,7 @@ impl<'a> Rounds<'a> {
         &mut self,
         setup: &Setup,
         service: Option<&Service>,
-        (place, said): (&Path, &Said),
+        (place, said): (&Path, &RoundOutput),
     ) -> Result<ShardExit, Error> {
         let words = setup.words.iter().map(|word| match service {
             Some(service) => word.replace(PORT, &service.port().to_string()),
@@ -264,14 +264,14 @@ impl<'a> Rounds<'a> {
 }
 
 /// Output of a round. Kept in memory: where a disk is full, files would hold neither its report nor why it could not be saved.
-struct Said {
+struct RoundOutput {
     /// Standard output: its report, as JSON.
     report: File,
     /// Standard error.
     complaints: File,
 }
 
-impl Said {
+impl RoundOutput {
     fn new() -> Result<Self, Error> {
         let file = || memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC).map(File::from);
         let [report, complaints] = [file(), file()].map(|file| file.map_err(|error| Error::Output(error.into())));

@@ -100,18 +100,18 @@ fn hey(load: &Load) -> Vec<String> {
 
 /// Fields of crawlmark's report that are needed here; the rest is skipped.
 #[derive(Deserialize)]
-struct Report {
-    totals: Totals,
-    latency: Latency,
+struct ReportJson {
+    totals: TotalsJson,
+    latency: LatencyJson,
 }
 
 #[derive(Deserialize)]
-struct Totals {
+struct TotalsJson {
     attempts: u64,
 }
 
 #[derive(Deserialize)]
-struct Latency {
+struct LatencyJson {
     response: Series,
     service: Series,
     sched_lag: Series,
@@ -124,7 +124,8 @@ struct Series {
 }
 
 fn read_own(text: &str) -> Option<Timed> {
-    let Report { totals, latency: Latency { response, service, sched_lag } } = serde_json::from_str(text).ok()?;
+    let ReportJson { totals, latency: LatencyJson { response, service, sched_lag } } =
+        serde_json::from_str(text).ok()?;
     let times = Times {
         median_us: response.p50_us,
         service_median_us: service.p50_us,

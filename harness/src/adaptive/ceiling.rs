@@ -105,7 +105,7 @@ impl Episode {
 
 /// Kind of limiter that the target seems to have.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Limiter {
+enum LimiterKind {
     Unknown,
     Bucket { burst: f64 },
     Window,
@@ -134,7 +134,7 @@ pub(super) struct Estimate {
 /// Model of the target's limiter, learnt from the episodes so far.
 #[derive(Debug)]
 pub(super) struct Ceiling {
-    limiter: Limiter,
+    limiter: LimiterKind,
     before: Vec<AcceptedWindow>,
     last_bucket: f64,
     last_second: f64,
@@ -149,7 +149,7 @@ impl Ceiling {
     /// Nothing is known.
     pub(super) const fn new() -> Self {
         Self {
-            limiter: Limiter::Unknown,
+            limiter: LimiterKind::Unknown,
             before: Vec::new(),
             last_bucket: 0.0,
             last_second: 0.0,
@@ -167,14 +167,14 @@ impl Ceiling {
     /// The burst of the target's bucket, of this shard's share; none unless it seems to have one.
     pub(super) const fn burst(&self) -> Option<f64> {
         match self.limiter {
-            Limiter::Bucket { burst } => Some(burst),
-            Limiter::Unknown | Limiter::Window => None,
+            LimiterKind::Bucket { burst } => Some(burst),
+            LimiterKind::Unknown | LimiterKind::Window => None,
         }
     }
 
     /// True if the target seems to count by the second.
     pub(super) fn is_window(&self) -> bool {
-        self.limiter == Limiter::Window
+        self.limiter == LimiterKind::Window
     }
 
     /// The first episode, without a pace: no rate yet, for a run that was throttled within milliseconds says only that it
@@ -200,9 +200,9 @@ impl Ceiling {
         let fit = fit(&self.before, episode);
         let same_second = episode.agree(second, self.last_second, SECONDS_AGREE);
         self.limiter = match fit {
-            _ if same_second => Limiter::Window,
-            Some(rate) => Limiter::Bucket { burst: burst(&episode.windows, rate) },
-            None => Limiter::Unknown,
+            _ if same_second => LimiterKind::Window,
+            Some(rate) => LimiterKind::Bucket { burst: burst(&episode.windows, rate) },
+            None => LimiterKind::Unknown,
         };
         let estimate = if same_second {
             Estimate { per_s: second.min(self.last_second), certainty: Certainty::Agreed }
@@ -230,7 +230,7 @@ impl Ceiling {
         let same_second = like_flood
             || (second > FAR_TOO_FAST * episode.base && episode.agree(second, self.last_second, SECONDS_AGREE));
         if same_second && !same_bucket {
-            self.limiter = Limiter::Window;
+            self.limiter = LimiterKind::Window;
         }
         let estimate = if episode.active_s < SHORT_S {
             Estimate { per_s: episode.base * 0.6, certainty: Certainty::Coarse }

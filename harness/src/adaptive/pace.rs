@@ -96,7 +96,7 @@ pub(super) struct LearntPace {
     schedule: Gcra,
     last_admitted: Option<Nanos>,
     grown_at: Nanos,
-    usage: Usage,
+    usage: PaceUsage,
     history: History,
     ceiling: Ceiling,
     /// A smoothed round trip, ns; 0 before the first.
@@ -124,7 +124,7 @@ impl LearntPace {
             schedule: Gcra::new(start),
             last_admitted: None,
             grown_at: start,
-            usage: Usage::new(),
+            usage: PaceUsage::new(),
             history: History::new(),
             ceiling: Ceiling::new(),
             rtt_ns: 0.0,
@@ -332,7 +332,7 @@ impl LearntPace {
     /// Starts afresh after a pause.
     fn resume(&mut self, now: Nanos) {
         self.history.clear();
-        self.usage = Usage::new();
+        self.usage = PaceUsage::new();
         let late_s = now.since(self.quiet_until) as f64 / 1e9;
         self.set(self.per_s * (self.growth_per_s() * late_s).min(2.0).exp());
         self.grown_at = now;
@@ -375,7 +375,7 @@ enum StepDown {
 
 /// True if the pace is what limits the shard.
 #[derive(Debug)]
-struct Usage {
+struct PaceUsage {
     state: Use,
     seconds: f64,
     expected: f64,
@@ -388,7 +388,7 @@ enum Use {
     Idle,
 }
 
-impl Usage {
+impl PaceUsage {
     const fn new() -> Self {
         Self { state: Use::Full, seconds: 0.0, expected: 0.0, admitted: 0.0 }
     }

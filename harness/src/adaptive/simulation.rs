@@ -97,7 +97,7 @@ enum Event {
 }
 
 /// The target's limiter.
-struct Limiter {
+struct TargetLimiter {
     algorithm: Algorithm,
     tokens: f64,
     at: u64,
@@ -107,7 +107,7 @@ struct Limiter {
     log: VecDeque<u64>,
 }
 
-impl Limiter {
+impl TargetLimiter {
     /// Counts a request that arrives at `now`. When it is refused, in how many nanoseconds one would be accepted.
     fn refuses(&mut self, now: u64, rate: f64) -> Option<u64> {
         match self.algorithm {
@@ -159,7 +159,7 @@ impl Limiter {
     }
 }
 
-impl Limiter {
+impl TargetLimiter {
     /// In how many nanoseconds two windows would accept one, `left` before the end of this one.
     fn two_windows_wait(&self, left: u64, permits: u64) -> u64 {
         // How long before a window's end the one before it weighs no more than `spare`, if it ever does before.
@@ -197,7 +197,7 @@ pub(super) struct Simulation {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     made: u64,
     shards: Vec<Shard>,
-    limiter: Limiter,
+    limiter: TargetLimiter,
     draws: u64,
     known_until: u64,
     outcomes: Outcomes,
@@ -230,7 +230,7 @@ impl Simulation {
             wakes: u64::MAX,
         };
         let tokens = if let Algorithm::Bucket(burst) = case.algorithm { burst } else { 0.0 };
-        let limiter = Limiter {
+        let limiter = TargetLimiter {
             algorithm: case.algorithm,
             tokens,
             at: 0,

@@ -43,7 +43,7 @@ pub(super) struct Intervals {
     /// The distributions that each has.
     kept: &'static [Series],
     first: u64,
-    open: VecDeque<Option<Interval>>,
+    open: VecDeque<Option<ShardInterval>>,
     in_flight: u32,
     /// Meters at the last cut.
     at_cut: Meters,
@@ -72,7 +72,7 @@ pub(super) struct Meters {
 
 /// One interval.
 #[derive(Debug)]
-pub(super) struct Interval {
+pub(super) struct ShardInterval {
     /// Its figures.
     pub(super) figures: SecondFigures,
     /// The counters: what ended in it, and requests that were due in it and never went. The distributions: of what was
@@ -226,13 +226,13 @@ impl Intervals {
     }
 
     /// The intervals that are over and complete, when all that was scheduled before `yet_to_go` has gone. Each is handed out once.
-    pub(super) fn take_complete(&mut self, yet_to_go: Nanos) -> Vec<Interval> {
+    pub(super) fn take_complete(&mut self, yet_to_go: Nanos) -> Vec<ShardInterval> {
         let waits = yet_to_go.since(self.blank.start) / duration_ns(INTERVAL);
         let waits = waits.max((self.first + self.open.len() as u64).saturating_sub(MOST_WAITING));
         let mut complete = Vec::new();
         for slot in &mut self.open {
             if slot.as_ref().is_some_and(|interval| interval.has_ended() && interval.figures.index < waits) {
-                complete.extend(slot.take().map(Interval::hand_out));
+                complete.extend(slot.take().map(ShardInterval::hand_out));
             }
         }
         self.drop_handed_out();
@@ -246,7 +246,7 @@ impl Intervals {
         series: Series,
         requests: impl Iterator<Item = (Nanos, Unfinished)>,
     ) -> Vec<OpenSecond> {
-        let mut over: Vec<(&Interval, Vec<Unfinished>)> = self
+        let mut over: Vec<(&ShardInterval, Vec<Unfinished>)> = self
             .open
             .iter()
             .flatten()
@@ -260,7 +260,7 @@ impl Intervals {
                 over[at].1.push(age);
             }
         }
-        let told = |(interval, open): (&Interval, Vec<Unfinished>)| OpenSecond {
+        let told = |(interval, open): (&ShardInterval, Vec<Unfinished>)| OpenSecond {
             index: interval.figures.index,
             counters: interval.counters().without(&interval.warmup),
             least: interval.stats.lower_bound(series, &open),
@@ -274,10 +274,10 @@ impl Intervals {
     }
 
     /// All that is left, complete or not. For the end of a run.
-    pub(super) fn take_all(&mut self, meters: Meters) -> Vec<Interval> {
+    pub(super) fn take_all(&mut self, meters: Meters) -> Vec<ShardInterval> {
         let before = self.at_cut;
         self.first += self.open.len() as u64;
-        let mut rest: Vec<Interval> = self.open.drain(..).flatten().map(Interval::hand_out).collect();
+        let mut rest: Vec<ShardInterval> = self.open.drain(..).flatten().map(ShardInterval::hand_out).collect();
         if let Some(last) = rest.last_mut().filter(|interval| !interval.over) {
             last.meter(before, meters);
         }
@@ -286,7 +286,7 @@ impl Intervals {
 
     /// The interval of `moment`; the next one still open when its own was handed out already, the newest when too
     /// many are open.
-    fn at(&mut self, moment: Nanos) -> &mut Interval {
+    fn at(&mut self, moment: Nanos) -> &mut ShardInterval {
         let wanted = moment.since(self.blank.start) / duration_ns(INTERVAL);
         let mut slot = usize::try_from(wanted.saturating_sub(self.first)).unwrap_or(usize::MAX);
         while self.open.get(slot).is_some_and(Option::is_none) {
@@ -298,7 +298,7 @@ impl Intervals {
         // Without room the newest is open: only what was handed out lies before it.
         let slot = slot.min(self.open.len().saturating_sub(1));
         let (index, blank) = (self.first + slot as u64, self.blank);
-        self.open[slot].get_or_insert_with(|| Interval::new(index, blank))
+        self.open[slot].get_or_insert_with(|| ShardInterval::new(index, blank))
     }
 
     /// True if another interval may be opened. What was handed out while an older one was still open takes no memory to
@@ -310,7 +310,7 @@ impl Intervals {
 
     fn push(&mut self) {
         let index = self.first + self.open.len() as u64;
-        self.open.push_back(Some(Interval::new(index, self.blank)));
+        self.open.push_back(Some(ShardInterval::new(index, self.blank)));
     }
 
     /// The series of times that users wait.
@@ -318,7 +318,7 @@ impl Intervals {
         if self.kept.contains(&Series::ResponseOk) { Series::ResponseOk } else { Series::ServiceOk }
     }
 
-    fn get(&mut self, index: u64) -> Option<&mut Interval> {
+    fn get(&mut self, index: u64) -> Option<&mut ShardInterval> {
         let slot = usize::try_from(index.checked_sub(self.first)?).ok()?;
         self.open.get_mut(slot)?.as_mut()
     }
@@ -331,7 +331,7 @@ impl Intervals {
     }
 }
 
-impl Interval {
+impl ShardInterval {
     fn new(index: u64, Blank { start, bounds, binned }: Blank) -> Self {
         Self {
             figures: SecondFigures { index, ..SecondFigures::default() },
@@ -465,7 +465,7 @@ mod tests {
         let rest = Unfinished { now: Nanos(3 * S), intended: Some(due), ..Unfinished::default() };
         intervals.drop_request(due, &rest);
         intervals.finish(under_way, &sample(Nanos(S / 2), Nanos(3 * S)));
-        let told = |interval: &Interval| {
+        let told = |interval: &ShardInterval| {
             let response = interval.stats.timing(Series::ResponseOk);
             (
                 interval.figures.index,

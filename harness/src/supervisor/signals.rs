@@ -52,7 +52,7 @@ impl HeldSignals {
     /// # Errors
     /// When the kernel has no descriptor for it.
     pub fn asks_to_stop(&self, most: Duration) -> Result<Option<i32>, Errno> {
-        let signals = Signals::open(&awaited())?;
+        let signals = SignalQueue::open(&awaited())?;
         let timeout = PollTimeout::try_from(most).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(signals.fd.as_fd(), PollFlags::POLLIN)], timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -66,7 +66,7 @@ impl Drop for HeldSignals {
     fn drop(&mut self) {
         // What another holder still holds is that one's to find. For the others it is too late to ask for anything.
         let own: SigSet = awaited().iter().filter(|signal| !self.before.contains(*signal)).collect();
-        if let Ok(signals) = Signals::open(&own) {
+        if let Ok(signals) = SignalQueue::open(&own) {
             signals.take();
         }
         let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
@@ -94,7 +94,7 @@ impl HeldSuspension {
     /// # Errors
     /// When the kernel has no descriptor for it.
     pub fn came(&self) -> Result<bool, Errno> {
-        Ok(!Signals::open(&suspension())?.take().is_empty())
+        Ok(!SignalQueue::open(&suspension())?.take().is_empty())
     }
 
     /// Stops this process, as Ctrl-Z does when nobody holds it, and returns when it is continued: at once where there is no shell
@@ -128,11 +128,11 @@ fn block(signals: &SigSet) -> Result<SigSet, Errno> {
 
 /// Held signals as a descriptor.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(super) struct SignalQueue {
     pub(super) fd: SignalFd,
 }
 
-impl Signals {
+impl SignalQueue {
     /// Opens the descriptor for the awaited signals and Ctrl-Z. Call after the forks.
     pub(super) fn of_a_run() -> Result<Self, Errno> {
         Self::open(&awaited().iter().chain(suspension().iter()).collect())

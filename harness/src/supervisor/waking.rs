@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use super::signals::Signals;
+use super::signals::SignalQueue;
 use crate::shard::Bell;
 
 /// Interval at which the loop looks at the time and the observer at the run.
@@ -38,7 +38,7 @@ impl Event {
 /// Sources of the loop's wake-ups.
 #[derive(Debug)]
 pub(super) struct Wakers {
-    signals: Signals,
+    signals: SignalQueue,
     ticks: TimerFd,
     bell: Bell,
 }
@@ -46,7 +46,7 @@ pub(super) struct Wakers {
 impl Wakers {
     /// From now on. Open them after the shards were forked, which have no use for them.
     pub(super) fn open(bell: Bell) -> Result<Self, Errno> {
-        Ok(Self { signals: Signals::of_a_run()?, ticks: ticker()?, bell })
+        Ok(Self { signals: SignalQueue::of_a_run()?, ticks: ticker()?, bell })
     }
 
     /// Waits until there is something to do, and looks what it is. What members say without ringing is heard at the next tick.

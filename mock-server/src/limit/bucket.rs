@@ -15,13 +15,13 @@ const MAX_TOLERANCE_NS: u64 = 1 << 61;
 /// `permits` requests per `period`, evenly: one per interval, which is the period over the permits, rounded up to whole
 /// nanoseconds, so never more is granted than asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct BucketPace {
     pub(super) permits: NonZeroU32,
     pub(super) period: Duration,
     pub(super) interval_ns: u64,
 }
 
-impl Pace {
+impl BucketPace {
     /// Check a pace of `permits` per `period`.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ pub enum Delay {
 /// millisecond shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    pub(super) pace: Pace,
+    pub(super) pace: BucketPace,
     pub(super) excess: u32,
     pub(super) delay: Delay,
     /// The pace's interval times the excess.
@@ -95,7 +95,7 @@ impl Bucket {
     /// # Errors
     ///
     /// The bucket would take more than 73 years to fill, or more are undelayed than it takes.
-    pub fn new(pace: Pace, excess: u32, delay: Delay) -> Result<Self, SettingError> {
+    pub fn new(pace: BucketPace, excess: u32, delay: Delay) -> Result<Self, SettingError> {
         let undelayed_ns = match delay {
             Delay::Never => u64::MAX,
             Delay::After(undelayed) if undelayed > excess => {

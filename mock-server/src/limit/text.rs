@@ -1,7 +1,7 @@
 //! Limits as text: parse what is typed, and format it in its shortest form.
 
 use super::algorithm::{Algorithm, Over};
-use super::bucket::{Bucket, Delay, Pace};
+use super::bucket::{Bucket, BucketPace, Delay};
 use super::fixed_window::FixedWindow;
 use super::key::KeyBy;
 use super::refusal::{Dialects, RefusalBody, RetryAfter};
@@ -136,7 +136,7 @@ fn algorithm(name: &str, rate: &str, options: &Options<'_>) -> Result<Algorithm,
     if name == "sliding" {
         return SlidingWindow::new(permits, period).map(Algorithm::SlidingWindow);
     }
-    let pace = Pace::new(permits, period)?;
+    let pace = BucketPace::new(permits, period)?;
     let at_once = |default: NonZeroU32| {
         let burst = options.get("burst").map_or(Ok(default), parse_count)?;
         Bucket::new(pace, burst.get() - 1, Delay::Never)
@@ -248,12 +248,12 @@ mod tests {
     }
 
     fn gcra(permits: u32, period: Duration, burst: u32) -> Algorithm {
-        Algorithm::Gcra(Bucket::new(Pace::new(n(permits), period).unwrap(), burst - 1, Delay::Never).unwrap())
+        Algorithm::Gcra(Bucket::new(BucketPace::new(n(permits), period).unwrap(), burst - 1, Delay::Never).unwrap())
     }
 
     #[test]
     fn every_form_is_read() {
-        let per_minute = Pace::new(n(100), MINUTE).unwrap();
+        let per_minute = BucketPace::new(n(100), MINUTE).unwrap();
         let token = |size: u32| Algorithm::TokenBucket(Bucket::new(per_minute, size - 1, Delay::Never).unwrap());
         let leaky = |burst, delay| Algorithm::LeakyBucket(Bucket::new(per_minute, burst, delay).unwrap());
         for (given, expected) in [
@@ -347,7 +347,7 @@ mod tests {
             "valid",
             |(kind, permits, period_us, burst, undelayed, over)| {
                 let period = Duration::from_micros(period_us);
-                let pace = Pace::new(n(permits), period).ok()?;
+                let pace = BucketPace::new(n(permits), period).ok()?;
                 Some(match kind {
                     0 => Algorithm::Gcra(Bucket::new(pace, burst - 1, Delay::Never).ok()?),
                     1 => Algorithm::TokenBucket(Bucket::new(pace, burst - 1, Delay::Never).ok()?),

@@ -50,7 +50,7 @@ pub(super) struct AdminState<'d> {
 }
 
 /// A status, and JSON.
-pub(super) type Said = (StatusCode, Value);
+pub(super) type AdminResponse = (StatusCode, Value);
 
 impl<'r> AdminRequest<'r> {
     /// The path below the prefix.
@@ -66,7 +66,7 @@ impl<'r> AdminRequest<'r> {
     }
 
     /// The body as JSON, with the liberties of mapping files.
-    fn json(&self) -> Result<Value, Said> {
+    fn json(&self) -> Result<Value, AdminResponse> {
         parse_json(self.body).map_err(|error| {
             let error = json!({"code": 10, "source": {}, "title": NOT_AS_ASKED, "detail": error.to_string()});
             (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
@@ -83,7 +83,7 @@ pub(super) fn answer(request: &AdminRequest<'_>, state: &AdminState<'_>) -> (Sta
 }
 
 /// Route a request; an `Err` is the answer to one that cannot be carried out.
-fn routed(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Result<Said, Said> {
+fn routed(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Result<AdminResponse, AdminResponse> {
     let method = if request.method == Method::HEAD { &Method::GET } else { request.method };
     let mut parts = request.route().trim_start_matches('/').split('/');
     let (first, second, third, more) = (parts.next(), parts.next(), parts.next(), parts.next());
@@ -110,7 +110,7 @@ fn routed(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Result<Said, Sa
     }
 }
 
-fn ledger(shared: &Shared) -> Result<Said, Said> {
+fn ledger(shared: &Shared) -> Result<AdminResponse, AdminResponse> {
     let json = serde_json::to_value(Ledger::read(shared));
     json.map(done).map_err(|error| {
         let title = format!("failed to write the ledger as JSON: {error}");
@@ -118,11 +118,11 @@ fn ledger(shared: &Shared) -> Result<Said, Said> {
     })
 }
 
-fn done(json: Value) -> Said {
+fn done(json: Value) -> AdminResponse {
     (StatusCode::OK, json)
 }
 
-fn unknown() -> Said {
+fn unknown() -> AdminResponse {
     (StatusCode::NOT_FOUND, json!({"error": "no such admin route", "routes": ROUTES.split(", ").collect::<Vec<_>>()}))
 }
 
@@ -130,7 +130,7 @@ fn unknown() -> Said {
 const NOT_AS_ASKED: &str = "Error parsing JSON";
 
 /// Format a request that is wrong, in the shape that WireMock's clients read: each problem with its place.
-fn refused(problems: &[Problem]) -> Said {
+fn refused(problems: &[Problem]) -> AdminResponse {
     let shown = |problem: &Problem| {
         let source = json!({"pointer": problem.pointer});
         json!({"code": 10, "source": source, "title": NOT_AS_ASKED, "detail": problem.to_string()})

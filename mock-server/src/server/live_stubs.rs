@@ -142,7 +142,7 @@ impl LiveStubs {
             return None;
         }
         let scenarios = &self.shared.region().scenarios;
-        let seen = Seen::default();
+        let seen = ScenarioStates::default();
         let is_in = |scenario: ScenarioIndex, state: StateIndex| seen.state(scenario, scenarios) == state.get();
         let limit = stubs.find(asked, is_in)?.limit.as_ref()?;
         Some(self.first_limit + self.limits.iter().position(|known| known == limit)?)
@@ -154,7 +154,7 @@ impl LiveStubs {
         let scenarios = &self.shared.region().scenarios;
         let mut found = None;
         for _ in 0..TRIES {
-            let seen = Seen::default();
+            let seen = ScenarioStates::default();
             found = stubs.find(asked, |scenario, state| seen.state(scenario, scenarios) == state.get());
             let step = found.and_then(|stub| stub.scenario);
             match step.and_then(|step| Some((step.scenario.get(), step.required, step.next?.get()))) {
@@ -301,9 +301,9 @@ impl LiveStubs {
 /// The states of scenarios as one search for a stub sees them. Each is looked up once: a scenario that moves while the
 /// stubs of its states are looked at would otherwise be in none of them.
 #[derive(Default)]
-struct Seen(RefCell<Vec<(ScenarioIndex, u32)>>);
+struct ScenarioStates(RefCell<Vec<(ScenarioIndex, u32)>>);
 
-impl Seen {
+impl ScenarioStates {
     fn state(&self, scenario: ScenarioIndex, scenarios: &Scenarios) -> u32 {
         let mut seen = self.0.borrow_mut();
         if let Some((_, state)) = seen.iter().find(|(known, _)| *known == scenario) {
@@ -336,10 +336,10 @@ mod tests {
             names.read(&Node::root(&stub)).unwrap().unwrap().scenario
         };
         let (one, other) = (number("one"), number("other"));
-        let seen = Seen::default();
+        let seen = ScenarioStates::default();
         assert_eq!((seen.state(one, scenarios), seen.state(other, scenarios)), (0, 0));
         scenarios.set(one.get(), 1);
         assert_eq!((seen.state(one, scenarios), seen.state(other, scenarios)), (0, 0));
-        assert_eq!(Seen::default().state(one, scenarios), 1);
+        assert_eq!(ScenarioStates::default().state(one, scenarios), 1);
     }
 }

@@ -112,7 +112,7 @@ fn say_all<'a>(told: &(impl Iterator<Item = (&'a Limit, Standing)> + Clone), hea
         if dialect == Dialect::Ietf {
             say_ietf(of_dialect, headers);
         } else if let Some((limit, standing)) = of_dialect.min_by_key(|(_, standing)| standing.remaining) {
-            let standing = Said::new(limit, standing, wall);
+            let standing = QuotaFields::new(limit, standing, wall);
             match dialect {
                 Dialect::XRateLimit => three([&X_LIMIT, &X_REMAINING, &X_RESET], standing.with_epoch(), headers),
                 Dialect::XRateLimitDelta => three([&X_LIMIT, &X_REMAINING, &X_RESET], standing.with_delta(), headers),
@@ -134,7 +134,7 @@ fn three(names: [&HeaderName; 3], numbers: [u64; 3], headers: &mut HeaderMap) {
 }
 
 /// A standing in the units of header fields.
-struct Said {
+struct QuotaFields {
     limit: u64,
     remaining: u64,
     /// Whole seconds, rounded up.
@@ -143,7 +143,7 @@ struct Said {
     epoch_s: u64,
 }
 
-impl Said {
+impl QuotaFields {
     fn new(limit: &Limit, standing: Standing, wall: Duration) -> Self {
         let due = wall.saturating_add(Duration::from_nanos(standing.reset_ns));
         Self {

@@ -4,10 +4,10 @@
 //! It must not know what a stub's fields mean.
 
 use super::node::{Node, Problem, ValueProblem};
-use super::report::{LoadError, Report};
+use super::report::{LoadError, StubProblems};
 use super::scenario::ScenarioNames;
 use super::set::{Stubs, derived_id};
-use super::stub::{Place, Stub};
+use super::stub::{Stub, StubPlace};
 use super::text;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -38,7 +38,7 @@ pub(crate) struct Loaded<R> {
     /// Number of stubs left out.
     pub(crate) skipped: usize,
     /// Reasons.
-    pub(crate) warnings: Report,
+    pub(crate) warnings: StubProblems,
 }
 
 /// Loads all stubs below `root`. No stubs at all is no error.
@@ -91,8 +91,8 @@ struct LoadProgress<R, F> {
     /// Place where each id was met first.
     ids: HashMap<Uuid, String>,
     skipped: usize,
-    warnings: Report,
-    wrong: Report,
+    warnings: StubProblems,
+    wrong: StubProblems,
 }
 
 impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> LoadProgress<R, F> {
@@ -104,8 +104,8 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> LoadProgress<R, F> {
             names: ScenarioNames::default(),
             ids: HashMap::new(),
             skipped: 0,
-            warnings: Report::default(),
-            wrong: Report::default(),
+            warnings: StubProblems::default(),
+            wrong: StubProblems::default(),
         }
     }
 
@@ -142,17 +142,17 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> LoadProgress<R, F> {
             Err(error) => return self.finding(file, &error),
         };
         let root = Node::root(&document);
-        let Some(mappings) = root.get("mappings") else { return self.stub(file, &root, (Place::Document, 0)) };
+        let Some(mappings) = root.get("mappings") else { return self.stub(file, &root, (StubPlace::Document, 0)) };
         for problem in root.unknown_fields("mappings meta $schema").into_iter().flatten() {
             self.finding(file, &problem);
         }
         match mappings.elements() {
-            Ok(stubs) => (0..).zip(stubs).for_each(|(index, stub)| self.stub(file, &stub, (Place::Element, index))),
+            Ok(stubs) => (0..).zip(stubs).for_each(|(index, stub)| self.stub(file, &stub, (StubPlace::Element, index))),
             Err(problem) => self.finding(file, &problem),
         }
     }
 
-    fn stub(&mut self, file: &str, node: &Node<'_>, (place, index): (Place, usize)) {
+    fn stub(&mut self, file: &str, node: &Node<'_>, (place, index): (StubPlace, usize)) {
         let id = derived_id(&format!("{file} #{index}"));
         match Stub::read((node, place), id, &mut self.names, &self.read_reply) {
             Ok(stub) => self.add(file, node, stub),
@@ -259,7 +259,7 @@ mod tests {
         let names: Vec<_> = loaded.stubs.iter().map(|stub| stub.json["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["b", "z1", "z0", "c"], "the last added comes first");
         let found = Request::get("/").see(|asked| loaded.stubs.find(asked, |_, _| true)).map(|stub| stub.reply);
-        assert_eq!((found, loaded.skipped, loaded.warnings), (Some(200), 0, Report::default()));
+        assert_eq!((found, loaded.skipped, loaded.warnings), (Some(200), 0, StubProblems::default()));
         let again = load_all(&root, OnUnsupported::Refuse).unwrap();
         let ids = |loaded: &Stubs<i64>| loaded.iter().map(|stub| stub.id).collect::<Vec<_>>();
         assert_eq!(ids(&loaded.stubs), ids(&again.stubs));

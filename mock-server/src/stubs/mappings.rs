@@ -4,7 +4,7 @@
 
 use super::load::{Loaded, OnUnsupported, load, parse};
 use super::reply::{Files, Reply};
-use super::report::{LoadError, Report};
+use super::report::{LoadError, StubProblems};
 use super::set::Stubs;
 use crate::limit::Limit;
 use std::path::Path;
@@ -68,7 +68,7 @@ impl Mappings {
 
     /// Return what those ask for.
     #[must_use]
-    pub fn warnings(&self) -> &Report {
+    pub fn warnings(&self) -> &StubProblems {
         &self.0.loaded.warnings
     }
 

@@ -29,20 +29,20 @@ pub enum LoadError {
     },
     /// Something is wrong with the files.
     #[error("load stubs:\n{0}")]
-    Wrong(Report),
+    Wrong(StubProblems),
 }
 
 /// Findings in mapping files, each with the path of its file below the directory of mappings. Displayed it is one line
 /// each, of the first twenty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report(pub Vec<(String, String)>);
+pub struct StubProblems(pub Vec<(String, String)>);
 
-impl Report {
+impl StubProblems {
     /// Most findings displayed.
     const SHOWN: usize = 20;
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for StubProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (file, what)) in self.0.iter().take(Self::SHOWN).enumerate() {
             let end = if index == 0 { "" } else { "\n" };
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_long_report_is_cut() {
         let finding = |number: usize| (format!("{number}.json"), "why".to_owned());
-        let report = |count| Report((0..count).map(finding).collect()).to_string();
+        let report = |count| StubProblems((0..count).map(finding).collect()).to_string();
         assert_eq!(report(2), "0.json: why\n1.json: why");
         assert!(report(20).ends_with("\n19.json: why"));
         assert!(report(25).ends_with("\n19.json: why\nand 5 more"));

@@ -43,14 +43,14 @@ enum BodyPattern {
 
 /// A request under scrutiny, with what was once read from its body.
 #[derive(Debug)]
-pub(crate) struct Look<'r> {
+pub(crate) struct RequestSubject<'r> {
     asked: RequestView<'r>,
     url: &'r str,
     path: &'r str,
     body: OnceCell<Subject<'r>>,
 }
 
-impl<'r> Look<'r> {
+impl<'r> RequestSubject<'r> {
     /// Looks at a request.
     pub(crate) fn at(asked: &RequestView<'r>) -> Self {
         let (url, path) = asked.url_and_path();
@@ -128,7 +128,7 @@ impl RequestPattern {
     }
 
     /// True if the request is one of those that are meant.
-    pub(crate) fn is_match(&self, look: &Look<'_>) -> bool {
+    pub(crate) fn is_match(&self, look: &RequestSubject<'_>) -> bool {
         let asked = &look.asked;
         self.method.is_match(asked.method)
             && self.url.is_match(look.url, look.path)
@@ -195,7 +195,7 @@ impl BodyPattern {
         Ok(Self::Bytes(decoded))
     }
 
-    fn is_match(&self, look: &Look<'_>) -> bool {
+    fn is_match(&self, look: &RequestSubject<'_>) -> bool {
         match self {
             Self::Text(pattern) => pattern.is_match(look.body()),
             Self::Bytes(expected) => look.asked.body == expected,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     fn is_match(pattern: &RequestPattern, request: &Request) -> bool {
-        request.see(|asked| pattern.is_match(&Look::at(asked)))
+        request.see(|asked| pattern.is_match(&RequestSubject::at(asked)))
     }
 
     #[test]

@@ -8,9 +8,9 @@
 use super::index::Index;
 use super::node::{Node, Problem};
 use super::request::RequestView;
-use super::request_pattern::{Look, RequestPattern};
+use super::request_pattern::{RequestPattern, RequestSubject};
 use super::scenario::{ScenarioIndex, ScenarioNames, ScenarioStep, StateIndex};
-use super::stub::{Place, Stub};
+use super::stub::{Stub, StubPlace};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl<R> Stubs<R> {
         asked: &RequestView<'_>,
         is_in: impl Fn(ScenarioIndex, StateIndex) -> bool,
     ) -> Option<&Stub<R>> {
-        let look = Look::at(asked);
+        let look = RequestSubject::at(asked);
         let may_answer = |step: ScenarioStep| step.required.is_none_or(|state| is_in(step.scenario, state));
         self.index
             .candidates(look.url(), look.path())
@@ -139,7 +139,7 @@ impl<R> Stubs<R> {
         read_reply: impl FnOnce(Option<&Node<'_>>) -> Result<R, Problem>,
     ) -> Result<Self, ChangeError> {
         let mut names = self.names.clone();
-        let read = Stub::read((&Node::root(stub), Place::Element), self.id_of_next(), &mut names, read_reply);
+        let read = Stub::read((&Node::root(stub), StubPlace::Element), self.id_of_next(), &mut names, read_reply);
         let stub = read.map_err(ChangeError::Refused)?;
         if self.get(stub.id).is_some() {
             return Err(ChangeError::Taken(stub.id));
@@ -163,7 +163,7 @@ impl<R> Stubs<R> {
         if let Value::Object(fields) = &mut stub {
             fields.retain(|key, _| key != "id" && key != "uuid");
         }
-        let read = Stub::read((&Node::root(&stub), Place::Element), id, &mut names, read_reply);
+        let read = Stub::read((&Node::root(&stub), StubPlace::Element), id, &mut names, read_reply);
         let mut entries = self.entries.clone();
         if let Some(entry) = entries.get_mut(position) {
             entry.stub = Arc::new(read.map_err(ChangeError::Refused)?);
@@ -201,7 +201,7 @@ impl<R> Stubs<R> {
 impl RequestPattern {
     /// True if one request is meant; for callers with a pattern and no set.
     pub(crate) fn matches(&self, asked: &RequestView<'_>) -> bool {
-        self.is_match(&Look::at(asked))
+        self.is_match(&RequestSubject::at(asked))
     }
 }
 

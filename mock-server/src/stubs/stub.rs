@@ -45,7 +45,7 @@ const KNOWN: &str = "\
 
 /// Place of a stub, which decides what else its object may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StubPlace {
     /// The whole document: it may have the `meta` of a collection, and `"mappings": null`.
     Document,
     /// One of several.
@@ -58,7 +58,7 @@ impl<R> Stub<R> {
     /// `default_id` is its id unless it names one. `names` learns the names of its scenario. `read_reply` reads what is
     /// under `response`, or makes an answer when that is absent.
     pub(crate) fn read(
-        (node, place): (&Node<'_>, Place),
+        (node, place): (&Node<'_>, StubPlace),
         default_id: Uuid,
         names: &mut ScenarioNames,
         read_reply: impl FnOnce(Option<&Node<'_>>) -> Result<R, Problem>,
@@ -92,11 +92,11 @@ impl<R> Stub<R> {
     }
 }
 
-fn check_fields(node: &Node<'_>, place: Place, problems: &mut Problems) {
+fn check_fields(node: &Node<'_>, place: StubPlace, problems: &mut Problems) {
     let unknown = problems.take(node.unknown_fields(KNOWN)).into_iter().flatten();
     let is_of_document = |problem: &Problem| match place {
-        Place::Document => matches!(problem.pointer.as_str(), "/meta" | "/mappings"),
-        Place::Element => false,
+        StubPlace::Document => matches!(problem.pointer.as_str(), "/meta" | "/mappings"),
+        StubPlace::Element => false,
     };
     for problem in unknown.filter(|problem| !is_of_document(problem)) {
         problems.take::<()>(Err(problem));
@@ -164,7 +164,7 @@ mod tests {
 
     const ID: Uuid = Uuid::from_u128(7);
 
-    fn read(stub: &Value, place: Place) -> Result<Stub<Option<Value>>, Vec<String>> {
+    fn read(stub: &Value, place: StubPlace) -> Result<Stub<Option<Value>>, Vec<String>> {
         let reply = |node: Option<&Node<'_>>| Ok(node.map(|node| node.value().clone()));
         Stub::read((&Node::root(stub), place), ID, &mut ScenarioNames::default(), reply)
             .map_err(|problems| problems.iter().map(ToString::to_string).collect())
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn everything_may_be_left_out() {
-        let stub = read(&json!({}), Place::Element).unwrap();
-        assert_eq!(read(&json!({"priority": " 10"}), Place::Element).unwrap().priority, 10);
+        let stub = read(&json!({}), StubPlace::Element).unwrap();
+        assert_eq!(read(&json!({"priority": " 10"}), StubPlace::Element).unwrap().priority, 10);
         assert_eq!((stub.id, stub.name_header, stub.priority, stub.scenario, stub.reply), (ID, None, 5, None, None));
         assert_eq!(stub.json, json!({"id": ID.to_string(), "uuid": ID.to_string()}));
     }
@@ -186,7 +186,7 @@ mod tests {
             "request": {"url": "/a", "method": "GET"}, "response": {"status": 200},
             "metadata": {"x-team": {"any": ["thing"]}}, "postServeActions": [], "serveEventListeners": [],
         });
-        let read = read(&stub, Place::Element).unwrap();
+        let read = read(&stub, StubPlace::Element).unwrap();
         assert_eq!((read.id.to_string().as_str(), read.priority, &read.json), (id, -1, &stub));
         assert_eq!((read.name_header, read.reply), (Some(HeaderValue::from_static("n")), Some(json!({"status": 200}))));
     }
@@ -194,8 +194,8 @@ mod tests {
     #[test]
     fn a_stub_that_is_a_document_may_have_what_documents_have() {
         let stub = json!({"meta": {"total": 1}, "mappings": null, "$schema": "x"});
-        assert_eq!(read(&stub, Place::Document).unwrap().json.as_object().unwrap().len(), 2);
-        assert_eq!(read(&stub, Place::Element).unwrap_err().len(), 2);
+        assert_eq!(read(&stub, StubPlace::Document).unwrap().json.as_object().unwrap().len(), 2);
+        assert_eq!(read(&stub, StubPlace::Element).unwrap_err().len(), 2);
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
             "postServeActions": [{"name": "webhook"}],
             "request": {"urlPth": "/", "method": 3, "port": 80, "headers": {"a b": {"absent": true}, "c": {}}},
         });
-        let problems = read(&stub, Place::Element).unwrap_err();
+        let problems = read(&stub, StubPlace::Element).unwrap_err();
         let pointers: Vec<_> = problems.iter().map(|problem| problem.split(": ").next().unwrap()).collect();
         let expected = [
             "/prority",
@@ -223,6 +223,6 @@ mod tests {
         ];
         assert_eq!(pointers, expected, "{problems:#?}");
         let two = json!({"id": "6d3d5c8e-3a0f-4f9e-9d6e-0c2b8c1f7a55", "uuid": ID.to_string()});
-        assert!(read(&two, Place::Element).unwrap_err()[0].contains("differ"));
+        assert!(read(&two, StubPlace::Element).unwrap_err()[0].contains("differ"));
     }
 }

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::points::{Better, Point, points};
+use super::points::{Better, MetricPoint, points};
 use super::{ExportError, Format, pretty};
 use crate::run::report::{Report, Verdict};
 
@@ -20,7 +20,7 @@ pub(super) fn bencher(report: &Report) -> Result<String, ExportError> {
     Ok(pretty(&Value::Object(benchmark)))
 }
 
-fn measure(point: &Point, report: &Report) -> (String, Value) {
+fn measure(point: &MetricPoint, report: &Report) -> (String, Value) {
     let main_mean = format!("{} mean", report.main_series().name());
     let (name, value) = match point.better {
         Better::Bigger if point.name == "items per second" => ("throughput".to_owned(), point.value),

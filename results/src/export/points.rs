@@ -21,7 +21,7 @@ pub(super) enum Better {
 
 /// A figure.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Point {
+pub(super) struct MetricPoint {
     /// Name, as in `service p99`.
     pub(super) name: String,
     /// Unit: `us` or `1/s`.
@@ -33,7 +33,7 @@ pub(super) struct Point {
 }
 
 /// All of them, in the order in which they are shown.
-pub(super) fn points(report: &Report, format: Format) -> Result<Vec<Point>, ExportError> {
+pub(super) fn points(report: &Report, format: Format) -> Result<Vec<MetricPoint>, ExportError> {
     if report.validity.verdict == Verdict::Incomplete {
         return Err(ExportError::Partial(format, "is incomplete"));
     }
@@ -57,7 +57,7 @@ pub(super) fn points(report: &Report, format: Format) -> Result<Vec<Point>, Expo
         let known = percentiles(latency).filter(|(_, key, _)| !latency.is_at_least(key));
         points.extend(known.map(|(name, _, us)| time(&format!("{} {name}", series.name()), us)));
     }
-    let points: Vec<Point> = points.into_iter().flatten().collect();
+    let points: Vec<MetricPoint> = points.into_iter().flatten().collect();
     if points.is_empty() { Err(ExportError::Nothing(format)) } else { Ok(points) }
 }
 
@@ -95,14 +95,14 @@ fn percentiles(latency: &Latency) -> impl Iterator<Item = (&'static str, &'stati
     named.into_iter().chain([("p99.9", "p999_us", p999_us)])
 }
 
-fn rate(what: &str, per_s: f64) -> Option<Point> {
-    let point = Point { name: format!("{what} per second"), unit: "1/s", value: per_s, better: Better::Bigger };
+fn rate(what: &str, per_s: f64) -> Option<MetricPoint> {
+    let point = MetricPoint { name: format!("{what} per second"), unit: "1/s", value: per_s, better: Better::Bigger };
     fit(per_s).then_some(point)
 }
 
-fn time(what: &str, us: Option<f64>) -> Option<Point> {
+fn time(what: &str, us: Option<f64>) -> Option<MetricPoint> {
     let value = us.filter(|us| fit(*us))?;
-    Some(Point { name: what.to_owned(), unit: "us", value, better: Better::Smaller })
+    Some(MetricPoint { name: what.to_owned(), unit: "us", value, better: Better::Smaller })
 }
 
 /// True if a figure may be divided by the next one.

@@ -16,7 +16,7 @@ mod words;
 pub use self::ask::{
     Ask, Chosen, Cut, CutError, Outcomes, SecondError, SecondRange, Shards, ShardsError, Span, parse_second,
 };
-pub use self::cut_report::{Answered, Counted, CutReport, CutSeconds, SCHEMA, Source};
+pub use self::cut_report::{Answered, Counted, CutReport, CutSeconds, CutSource, SCHEMA};
 pub use self::cutter::{Cutter, Foreign};
 pub use self::entry::{CENSORED, Entry, Kind, LineFault, LineReader};
 pub use self::steady::{NotSteady, SHORTEST_S, SettledSeries, SteadyState, find as find_steady};

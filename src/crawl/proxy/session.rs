@@ -69,10 +69,10 @@ const LENGTH: u32 = 10;
 
 /// A text with places for session labels.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<Part>);
+pub(super) struct Pattern(Vec<PatternPart>);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Part {
+enum PatternPart {
     Text(String),
     Label { length: u32, alphabet: &'static [u8] },
 }
@@ -83,23 +83,23 @@ impl Pattern {
         let mut parts = Vec::new();
         while let Some((before, rest)) = text.split_once(PLACE) {
             let (form, after) = rest.split_once('}')?;
-            parts.extend([Part::Text(before.to_owned()), label_form(form)?]);
+            parts.extend([PatternPart::Text(before.to_owned()), label_form(form)?]);
             text = after;
         }
-        parts.push(Part::Text(text.to_owned()));
+        parts.push(PatternPart::Text(text.to_owned()));
         Some(Self(parts))
     }
 
     /// True if it has a place for a label.
     pub(super) fn has_label(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::Label { .. }))
+        self.0.iter().any(|part| matches!(part, PatternPart::Label { .. }))
     }
 
     /// Parts that are no label.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(&**text),
-            Part::Label { .. } => None,
+            PatternPart::Text(text) => Some(&**text),
+            PatternPart::Label { .. } => None,
         })
     }
 
@@ -108,8 +108,8 @@ impl Pattern {
         let mut text = String::new();
         for part in &self.0 {
             match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Label { length, alphabet } => push_label(&mut text, (*length, alphabet), seed, session),
+                PatternPart::Text(part) => text.push_str(part),
+                PatternPart::Label { length, alphabet } => push_label(&mut text, (*length, alphabet), seed, session),
             }
         }
         text
@@ -117,7 +117,7 @@ impl Pattern {
 }
 
 /// Parse what follows `{session`: nothing, `:LENGTH`, or `:LENGTH:ALPHABET`.
-fn label_form(form: &str) -> Option<Part> {
+fn label_form(form: &str) -> Option<PatternPart> {
     let mut words = form.split(':');
     if !words.next()?.is_empty() {
         return None;
@@ -125,7 +125,7 @@ fn label_form(form: &str) -> Option<Part> {
     let length = words.next().map_or(Some(LENGTH), |word| word.parse().ok().filter(|n| (1..=LENGTH).contains(n)))?;
     let named = |word| ALPHABETS.iter().find(|(name, _)| *name == word);
     let (_, alphabet) = words.next().map_or(ALPHABETS.first(), named)?;
-    words.next().is_none().then_some(Part::Label { length, alphabet })
+    words.next().is_none().then_some(PatternPart::Label { length, alphabet })
 }
 
 /// Append the label of a session. Labels differ until there is no other one left; those of neighbours do not look alike.

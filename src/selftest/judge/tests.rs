@@ -64,7 +64,7 @@ fn disturbed(run: ObservedRun) -> ObservedRun {
 
 /// The names of the figures that are not met, of an attempt that counts.
 #[track_caller]
-fn missed(row: Row, evidence: &Evidence) -> Vec<String> {
+fn missed(row: Row, evidence: &ExperimentRuns) -> Vec<String> {
     let attempt = judge(row, evidence).unwrap();
     assert!(attempt.counts(), "{:?}", attempt.disturbed_by);
     assert_eq!(attempt.passes(), attempt.figures.iter().all(|figure| figure.met));
@@ -76,9 +76,9 @@ fn times(count: usize, took: Took) -> impl Iterator<Item = Took> {
 }
 
 /// Fast items and slow items, with their numbers.
-fn of_modes(fast: (usize, u64), slow: (usize, u64)) -> Evidence {
+fn of_modes(fast: (usize, u64), slow: (usize, u64)) -> ExperimentRuns {
     let item = |service_us| Took { service_us, held_us: Some(service_us - 120), ..NORMAL };
-    Evidence::Modes { run: seen(times(fast.0, item(fast.1)).chain(times(slow.0, item(slow.1)))), slow: 80 }
+    ExperimentRuns::Modes { run: seen(times(fast.0, item(fast.1)).chain(times(slow.0, item(slow.1)))), slow: 80 }
 }
 
 #[test]
@@ -98,7 +98,8 @@ fn r1_counts_the_slow_items_and_knows_the_percentiles() {
 
 #[test]
 fn r2_wants_no_answer_before_its_hold_is_over() {
-    let of = |most: Took, few: Took| Evidence::Modes { run: seen(times(980, most).chain(times(20, few))), slow: 0 };
+    let of =
+        |most: Took, few: Took| ExperimentRuns::Modes { run: seen(times(980, most).chain(times(20, few))), slow: 0 };
     let none: [&str; 0] = [];
     assert_eq!(missed(Row::R2, &of(NORMAL, NORMAL)), none);
     let slow = |us| Took { held_us: Some(NORMAL.service_us - us), ..NORMAL };
@@ -107,7 +108,7 @@ fn r2_wants_no_answer_before_its_hold_is_over() {
     let impossible = Took { held_us: Some(NORMAL.service_us + 1), ..NORMAL };
     assert_eq!(missed(Row::R2, &of(NORMAL, impossible)), ["shorter than held"]);
     let mute = Took { held_us: None, ..NORMAL };
-    let one_mute = Evidence::Modes { run: seen(times(1_999, NORMAL).chain(times(1, mute))), slow: 0 };
+    let one_mute = ExperimentRuns::Modes { run: seen(times(1_999, NORMAL).chain(times(1, mute))), slow: 0 };
     assert_eq!(missed(Row::R2, &one_mute), ["responses with a hold"]);
 }
 
@@ -129,8 +130,8 @@ fn closed_of(slow_ms: u64, slow: usize) -> ObservedRun {
     seen(times(1_700 - slow, NORMAL).chain(times(slow, Took { service_us: slow_ms * 1_000, ..NORMAL })))
 }
 
-fn of_stall(open: ObservedRun, closed: ObservedRun) -> Evidence {
-    Evidence::Stall { scene: FULL, open, closed: Some(closed) }
+fn of_stall(open: ObservedRun, closed: ObservedRun) -> ExperimentRuns {
+    ExperimentRuns::Stall { scene: FULL, open, closed: Some(closed) }
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn r4_hides_the_stall_as_closed_loops_do() {
     assert_eq!(missed(Row::R4, &of_stall(open_of(1_000), closed_of(1_000, 40))), ["service p99", "open to closed p99"]);
     assert_eq!(missed(Row::R4, &of_stall(open_of(100), closed_of(1_000, 4))), ["open to closed p99"]);
     assert_eq!(missed(Row::R4, &of_stall(open_of(1_000), closed_of(81, 40))), ["service p99"]);
-    assert!(judge(Row::R4, &Evidence::Stall { scene: FULL, open: open_of(1_000), closed: None }).is_none());
+    assert!(judge(Row::R4, &ExperimentRuns::Stall { scene: FULL, open: open_of(1_000), closed: None }).is_none());
 }
 
 #[test]
@@ -177,7 +178,7 @@ fn r5_compares_the_timetable_with_what_was_said_and_with_what_arrived() {
 fn r6_wants_twice_as_much_of_twice_as_many() {
     let rate = |items_per_s| ObservedRun { items_per_s, ..seen(times(9, NORMAL)) };
     let one_per_s = f64::from(super::super::form::SHARD_CONNECTIONS) / SHARD_HOLD.as_secs_f64();
-    let of = |ratio: f64| Evidence::Shards { one: rate(one_per_s), two: rate(one_per_s * ratio) };
+    let of = |ratio: f64| ExperimentRuns::Shards { one: rate(one_per_s), two: rate(one_per_s * ratio) };
     let none: [&str; 0] = [];
     for ratio in [1.945, 2.0, 2.055] {
         assert_eq!(missed(Row::R6, &of(ratio)), none);
@@ -185,7 +186,7 @@ fn r6_wants_twice_as_much_of_twice_as_many() {
     for ratio in [1.0, 1.935, 2.065, 0.0] {
         assert_eq!(missed(Row::R6, &of(ratio)), ["items/s, 2 to 1"]);
     }
-    assert!(!judge(Row::R6, &Evidence::Shards { one: rate(0.0), two: rate(0.0) }).unwrap().passes());
+    assert!(!judge(Row::R6, &ExperimentRuns::Shards { one: rate(0.0), two: rate(0.0) }).unwrap().passes());
 }
 
 #[test]
@@ -193,7 +194,7 @@ fn r7_wants_the_stop_to_be_seen_and_to_be_the_clients() {
     let of = |lag_ms: u64, verdict, stopped| {
         let late = Took { late_us: lag_ms * 1_000, ..NORMAL };
         let run = seen(times(499, NORMAL).chain(times(1, late)));
-        Evidence::Freeze { run: ObservedRun { verdict, reasons: vec!["a reason".to_owned()], ..run }, stopped }
+        ExperimentRuns::Freeze { run: ObservedRun { verdict, reasons: vec!["a reason".to_owned()], ..run }, stopped }
     };
     let half = Some(FREEZE);
     let none: [&str; 0] = [];
@@ -217,20 +218,23 @@ fn a_run_that_is_not_valid_does_not_count_whatever_it_shows() {
         (Row::R3, of_stall(open_of(1_000), closed_of(1_000, 4))),
         (Row::R4, of_stall(open_of(1_000), closed_of(1_000, 4))),
         (Row::R5, of_stall(open_of(1_000), closed_of(1_000, 4))),
-        (Row::R6, Evidence::Shards { one: seen(times(9, NORMAL)), two: seen(times(9, NORMAL)) }),
+        (Row::R6, ExperimentRuns::Shards { one: seen(times(9, NORMAL)), two: seen(times(9, NORMAL)) }),
     ];
     for (row, evidence) in rows {
         let evidence = match evidence {
-            Evidence::Modes { run, slow } => Evidence::Modes { run: disturbed(run), slow },
-            Evidence::Stall { scene, open, closed } => Evidence::Stall { scene, open: disturbed(open), closed },
-            Evidence::Shards { one, two } => Evidence::Shards { one, two: disturbed(two) },
-            other @ (Evidence::Freeze { .. } | Evidence::Pairs { .. }) => other,
+            ExperimentRuns::Modes { run, slow } => ExperimentRuns::Modes { run: disturbed(run), slow },
+            ExperimentRuns::Stall { scene, open, closed } => {
+                ExperimentRuns::Stall { scene, open: disturbed(open), closed }
+            }
+            ExperimentRuns::Shards { one, two } => ExperimentRuns::Shards { one, two: disturbed(two) },
+            other @ (ExperimentRuns::Freeze { .. } | ExperimentRuns::Pairs { .. }) => other,
         };
         let attempt = judge(row, &evidence).unwrap();
         assert_eq!(attempt.disturbed_by, ["CPU 0 was slow"], "{row}");
         assert!(!attempt.passes(), "{row}");
     }
-    let calm = Evidence::Stall { scene: FULL, open: open_of(1_000), closed: Some(disturbed(closed_of(1_000, 4))) };
+    let calm =
+        ExperimentRuns::Stall { scene: FULL, open: open_of(1_000), closed: Some(disturbed(closed_of(1_000, 4))) };
     assert!(judge(Row::R3, &calm).unwrap().passes(), "a row does not suffer from what it does not look at");
 }
 
@@ -238,7 +242,7 @@ fn a_run_that_is_not_valid_does_not_count_whatever_it_shows() {
 fn a_target_that_is_late_is_no_evidence_but_where_it_has_to_be() {
     let late = |us| ObservedRun { target_late_us: us, achieved_per_s: None, ..seen(times(1_700, NORMAL)) };
     for (us, counts) in [(500, true), (2_000, true), (2_048, false)] {
-        let evidence = Evidence::Shards { one: late(500), two: late(us) };
+        let evidence = ExperimentRuns::Shards { one: late(500), two: late(us) };
         assert_eq!(judge(Row::R6, &evidence).unwrap().counts(), counts, "{us}");
         // Two hundred answers at once take their time.
         let open = ObservedRun { target_late_us: us, ..open_of(1_000) };
@@ -248,11 +252,11 @@ fn a_target_that_is_late_is_no_evidence_but_where_it_has_to_be() {
 
 #[test]
 fn what_no_noise_can_do_is_told_from_what_it_can() {
-    let impossible = |row, evidence: &Evidence| judge(row, evidence).unwrap().is_impossible();
+    let impossible = |row, evidence: &ExperimentRuns| judge(row, evidence).unwrap().is_impossible();
     let disturbed_modes = |service_us| {
         let slow = Took { service_us: 600_000, ..NORMAL };
         let run = seen(times(3_900, Took { service_us, ..NORMAL }).chain(times(100, slow)));
-        Evidence::Modes { run: disturbed(run), slow: 80 }
+        ExperimentRuns::Modes { run: disturbed(run), slow: 80 }
     };
     assert!(impossible(Row::R1, &disturbed_modes(19_000)) && impossible(Row::R2, &disturbed_modes(20_070)));
     assert!(!impossible(Row::R1, &disturbed_modes(90_000)) && !impossible(Row::R2, &disturbed_modes(90_000)));
@@ -275,11 +279,11 @@ fn counts_that_do_not_add_up_are_no_noise() {
 
 #[test]
 fn too_few_answers_prove_nothing() {
-    let few = Evidence::Stall { scene: FULL, open: open_of(1_000), closed: Some(seen(times(900, NORMAL))) };
+    let few = ExperimentRuns::Stall { scene: FULL, open: open_of(1_000), closed: Some(seen(times(900, NORMAL))) };
     let attempt = judge(Row::R4, &few).unwrap();
     assert!(!attempt.counts() && attempt.disturbed_by[0].contains("too few responses"), "{:?}", attempt.disturbed_by);
     // What was seen of the others counts.
-    let early = Evidence::Modes { run: seen(times(900, Took { service_us: 10_000, ..NORMAL })), slow: 80 };
+    let early = ExperimentRuns::Modes { run: seen(times(900, Took { service_us: 10_000, ..NORMAL })), slow: 80 };
     assert_eq!(missed(Row::R1, &early), ["slow responses", "service p50", "service p97", "service p99"]);
 }
 

@@ -14,13 +14,13 @@ fn algorithm(text: &str) -> Algorithm {
 
 /// A bucket of this burst that gains a token in 100 ns.
 fn bucket(burst: u32) -> Bucket {
-    let pace = Pace::new(NonZeroU32::MIN, Duration::from_nanos(100)).unwrap();
+    let pace = BucketPace::new(NonZeroU32::MIN, Duration::from_nanos(100)).unwrap();
     Bucket::new(pace, burst - 1, Delay::Never).unwrap()
 }
 
 #[test]
 fn an_interval_is_never_rounded_down() {
-    let pace = Pace::new(NonZeroU32::new(3).unwrap(), Duration::from_secs(1)).unwrap();
+    let pace = BucketPace::new(NonZeroU32::new(3).unwrap(), Duration::from_secs(1)).unwrap();
     assert_eq!(pace.interval_ns, 333_333_334);
 }
 
@@ -112,7 +112,7 @@ fn threads_that_fight_for_one_burst_get_exactly_the_burst() {
 
 fn any_gcra() -> impl Strategy<Value = Bucket> {
     (1_u32..5_000, 1_u64..10_000_000, 1_u32..50).prop_filter_map("valid", |(permits, period_us, burst)| {
-        let pace = Pace::new(NonZeroU32::new(permits)?, Duration::from_micros(period_us)).ok()?;
+        let pace = BucketPace::new(NonZeroU32::new(permits)?, Duration::from_micros(period_us)).ok()?;
         Bucket::new(pace, burst - 1, Delay::Never).ok()
     })
 }

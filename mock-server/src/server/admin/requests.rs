@@ -1,6 +1,6 @@
 //! The admin routes to the journal.
 
-use super::{AdminRequest, AdminState, Said, done, refused, unknown};
+use super::{AdminRequest, AdminResponse, AdminState, done, refused, unknown};
 use crate::config::Journal;
 use crate::server::journal::{self, Logged};
 use crate::stubs::{Node, RequestPattern};
@@ -16,7 +16,7 @@ pub(super) fn routed(
     route: (&str, Option<&str>),
     request: &AdminRequest<'_>,
     state: &AdminState<'_>,
-) -> Result<Said, Said> {
+) -> Result<AdminResponse, AdminResponse> {
     let is_off = state.journal == Journal::Off;
     match route {
         ("GET", None) => Ok(done(list(request, state))),
@@ -67,7 +67,7 @@ fn light(requests: impl Iterator<Item = Logged>) -> impl Iterator<Item = Logged>
     })
 }
 
-fn pattern(request: &AdminRequest<'_>) -> Result<RequestPattern, Said> {
+fn pattern(request: &AdminRequest<'_>) -> Result<RequestPattern, AdminResponse> {
     let json = request.json()?;
     RequestPattern::read(&Node::root(&json)).map_err(|problems| refused(&problems))
 }

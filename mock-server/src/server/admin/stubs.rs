@@ -1,6 +1,6 @@
 //! The admin routes to the stubs, their scenarios and their settings.
 
-use super::{AdminRequest, AdminState, Said, done, failure, refused, unknown};
+use super::{AdminRequest, AdminResponse, AdminState, done, failure, refused, unknown};
 use crate::server::live_stubs::{Change, LiveStubs, Refusal};
 use crate::stubs::{ChangeError, Reply, ScenarioIndex, StateIndex, Stubs};
 use hyper::StatusCode;
@@ -13,7 +13,7 @@ pub(super) fn mappings(
     route: (&str, Option<&str>),
     request: &AdminRequest<'_>,
     state: &AdminState<'_>,
-) -> Result<Said, Said> {
+) -> Result<AdminResponse, AdminResponse> {
     match route {
         ("GET", None) => Ok(done(list(request, state.stubs))),
         ("POST", None) => add(request.json()?, state.stubs),
@@ -32,13 +32,13 @@ pub(super) fn mappings(
 }
 
 /// Everything that belongs to the stubs as it was at the start.
-pub(super) fn reset(state: &AdminState<'_>) -> Result<Said, Said> {
+pub(super) fn reset(state: &AdminState<'_>) -> Result<AdminResponse, AdminResponse> {
     state.stubs.reset_scenarios();
     change(state.stubs, &Change::Settings(json!({})))?;
     changed(state.stubs, &Change::Reset)
 }
 
-fn one(method: &str, id: Uuid, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Result<Said, Said> {
+fn one(method: &str, id: Uuid, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
     let shown = || {
         let current = stubs.current();
         let json = current.get(id).map(|stub| stub.json.clone());
@@ -57,7 +57,7 @@ fn one(method: &str, id: Uuid, request: &AdminRequest<'_>, stubs: &LiveStubs) ->
 }
 
 /// A stub without an id gets it where it comes in the order of all changes, which only the log knows.
-fn add(stub: Value, stubs: &LiveStubs) -> Result<Said, Said> {
+fn add(stub: Value, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
     let after = change(stubs, &Change::Add(stubs.posted(stub)))?;
     let added = after.last_added().map(|stub| stub.json.clone());
     added.map(|json| (StatusCode::CREATED, json)).ok_or_else(|| refusal(&Refusal::Stuck))
@@ -70,7 +70,11 @@ fn list(request: &AdminRequest<'_>, stubs: &LiveStubs) -> Value {
     json!({"mappings": shown, "meta": {"total": current.len()}})
 }
 
-pub(super) fn settings(method: &str, request: &AdminRequest<'_>, state: &AdminState<'_>) -> Result<Said, Said> {
+pub(super) fn settings(
+    method: &str,
+    request: &AdminRequest<'_>,
+    state: &AdminState<'_>,
+) -> Result<AdminResponse, AdminResponse> {
     match method {
         "GET" => Ok(done(json!({"settings": state.stubs.settings().to_json()}))),
         "POST" | "PUT" => changed(state.stubs, &Change::Settings(request.json()?)),
@@ -82,7 +86,7 @@ pub(super) fn scenarios(
     route: (&str, Option<&str>, Option<&str>),
     request: &AdminRequest<'_>,
     state: &AdminState<'_>,
-) -> Result<Said, Said> {
+) -> Result<AdminResponse, AdminResponse> {
     match route {
         ("GET", None, None) => Ok(done(list_scenarios(state.stubs))),
         ("POST", Some("reset"), None) => {
@@ -112,7 +116,7 @@ fn list_scenarios(stubs: &LiveStubs) -> Value {
 }
 
 /// Without a state in the body, the scenario starts over.
-fn set_state(name: &str, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Result<Said, Said> {
+fn set_state(name: &str, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
     let current = stubs.current();
     let names = current.names();
     let scenario = names.find_scenario(name).filter(|scenario| current.scenarios().contains(scenario));
@@ -130,15 +134,15 @@ fn set_state(name: &str, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Resul
     Ok(done(json!({})))
 }
 
-fn change(stubs: &LiveStubs, change: &Change) -> Result<Rc<Stubs<Reply>>, Said> {
+fn change(stubs: &LiveStubs, change: &Change) -> Result<Rc<Stubs<Reply>>, AdminResponse> {
     stubs.change(change).map_err(|error| refusal(&error))
 }
 
-fn changed(stubs: &LiveStubs, what: &Change) -> Result<Said, Said> {
+fn changed(stubs: &LiveStubs, what: &Change) -> Result<AdminResponse, AdminResponse> {
     change(stubs, what).map(|_| done(json!({})))
 }
 
-fn refusal(error: &Refusal) -> Said {
+fn refusal(error: &Refusal) -> AdminResponse {
     let what = error.to_string();
     match error {
         Refusal::Change(ChangeError::Missing(_)) => (StatusCode::NOT_FOUND, failure(404, &what)),

@@ -34,7 +34,7 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 const UNMATCHED: &[u8] = b"Request was not matched\n";
 
 /// Context of a request to stubs: the stubs of its moment, and its body.
-pub(super) struct Stage {
+pub(super) struct StubContext {
     stubs: Rc<Stubs<Reply>>,
     body: Bytes,
 }
@@ -49,17 +49,17 @@ pub(super) enum Played {
 
 impl Answers {
     /// Return the context of a request to stubs; nothing where no stub has a say.
-    pub(super) async fn stage(&self, incoming: Incoming) -> Result<Option<Stage>, Unread> {
+    pub(super) async fn stage(&self, incoming: Incoming) -> Result<Option<StubContext>, Unread> {
         let stubs = self.stubs.current();
         if stubs.len() == 0 && self.config.unmatched == Unmatched::Item && self.config.journal == Journal::Off {
             return Ok(None);
         }
         let body = read_body(incoming).await?;
-        Ok(Some(Stage { stubs, body }))
+        Ok(Some(StubContext { stubs, body }))
     }
 
     /// The limit of the stub that is to answer, if it has one for itself.
-    pub(super) fn limit_of_stub(&self, parts: &Parts, stage: &Stage) -> Option<usize> {
+    pub(super) fn limit_of_stub(&self, parts: &Parts, stage: &StubContext) -> Option<usize> {
         self.stubs.limit(&stage.stubs, &asked(parts, &stage.body, self.client))
     }
 
@@ -67,7 +67,7 @@ impl Answers {
     pub(super) async fn play(
         &self,
         parts: &mut Parts,
-        Stage { stubs, body }: Stage,
+        StubContext { stubs, body }: StubContext,
         (arrival, verdict): (&Arrival, &AdmissionVerdict<'_>),
     ) -> Result<Played, Interrupted> {
         let arrival = &Self::one_of_many(arrival);

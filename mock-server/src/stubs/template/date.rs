@@ -16,11 +16,11 @@ use std::time::SystemTime;
 pub(super) struct CompiledNow {
     offset: Span,
     zone: TimeZone,
-    format: Format,
+    format: DateFormat,
 }
 
 #[derive(Clone, Debug)]
-enum Format {
+enum DateFormat {
     /// Milliseconds since 1970.
     EpochMs,
     /// Seconds since 1970.
@@ -45,10 +45,10 @@ impl CompiledNow {
         timezone: Option<&str>,
     ) -> Result<Self, ValueProblem> {
         let format = match format {
-            None => Format::Iso,
-            Some("epoch") => Format::EpochMs,
-            Some("unix") => Format::EpochSeconds,
-            Some(pattern) => Format::Custom(pattern_parts(pattern)?),
+            None => DateFormat::Iso,
+            Some("epoch") => DateFormat::EpochMs,
+            Some("unix") => DateFormat::EpochSeconds,
+            Some(pattern) => DateFormat::Custom(pattern_parts(pattern)?),
         };
         Ok(Self {
             offset: offset.map_or(Ok(Span::new()), span)?,
@@ -65,10 +65,10 @@ impl CompiledNow {
         let moved = now.to_zoned(TimeZone::UTC).checked_add(self.offset).map_err(beyond)?;
         let at = moved.with_time_zone(self.zone.clone());
         Ok(match &self.format {
-            Format::EpochMs => at.timestamp().as_millisecond().to_string(),
-            Format::EpochSeconds => at.timestamp().as_second().to_string(),
-            Format::Iso => format!("{}{}", at.strftime("%Y-%m-%dT%H:%M:%S"), offset_text(&at, "Z", ":")),
-            Format::Custom(parts) => {
+            DateFormat::EpochMs => at.timestamp().as_millisecond().to_string(),
+            DateFormat::EpochSeconds => at.timestamp().as_second().to_string(),
+            DateFormat::Iso => format!("{}{}", at.strftime("%Y-%m-%dT%H:%M:%S"), offset_text(&at, "Z", ":")),
+            DateFormat::Custom(parts) => {
                 let mut out = String::new();
                 for part in parts {
                     match part {

@@ -19,7 +19,7 @@ pub struct CutReport {
     /// The version that cut.
     pub crawlmark_version: String,
     /// The result that it is a part of.
-    pub source: Source,
+    pub source: CutSource,
     /// The seconds.
     pub part: CutSeconds,
     /// The shards, in order.
@@ -39,7 +39,7 @@ pub struct CutReport {
 
 /// The result that a cut is of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Source {
+pub struct CutSource {
     /// See [`Report`](crate::run::report::Report).
     pub run_id: String,
     /// See [`Report`](crate::run::report::Report).

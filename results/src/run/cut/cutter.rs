@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cells::CellCounts;
-use super::cut_report::{Answered, Counted, CutReport, CutSeconds, SCHEMA, Source};
+use super::cut_report::{Answered, Counted, CutReport, CutSeconds, CutSource, SCHEMA};
 use super::{Chosen, Cut, Entry, Kind};
 use crate::run::report::{BindingReport, Detail, IntervalRow, Latency, Report};
 use crawlmark_harness::stats::{Bounds, SecondCounts, Series};
@@ -114,7 +114,7 @@ impl<'a> Cutter<'a> {
         CutReport {
             schema: SCHEMA.to_owned(),
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
-            source: Source {
+            source: CutSource {
                 run_id: report.run_id.clone(),
                 name: report.name.clone(),
                 started_at: report.started_at.clone(),

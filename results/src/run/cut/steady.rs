@@ -123,7 +123,7 @@ pub enum NotSteady {
 }
 
 /// A series of seconds.
-struct Course {
+struct SecondSeries {
     name: &'static str,
     words: &'static str,
     values: Vec<f64>,
@@ -192,7 +192,7 @@ fn ends(report: &Report, rows_end: u64) -> (u64, Ending) {
     ends.min_by_key(|(end, _)| *end).unwrap_or((rows_end, Ending::Whole))
 }
 
-fn courses(report: &Report, start: u64, end: u64) -> Vec<Course> {
+fn courses(report: &Report, start: u64, end: u64) -> Vec<SecondSeries> {
     let seconds = usize::try_from(end - start).unwrap_or(0).min(report.intervals.len());
     let (mut items, mut service, mut response) = (vec![0.0; seconds], vec![None; seconds], vec![None; seconds]);
     for row in report.intervals.iter().filter(|row| (start..end).contains(&row.start_s)) {
@@ -203,14 +203,14 @@ fn courses(report: &Report, start: u64, end: u64) -> Vec<Course> {
     if items.iter().all(|items| *items == 0.0) {
         return Vec::new();
     }
-    let mut courses = vec![Course { name: "items_per_s", words: "items per second", values: items }];
+    let mut courses = vec![SecondSeries { name: "items_per_s", words: "items per second", values: items }];
     // Where a second has too few answers for a median, there is no series of them.
     let known = |values: Vec<Option<f64>>| values.into_iter().collect::<Option<Vec<f64>>>();
     let median = match known(response) {
         Some(values) => Some(("response_p50", "the median response time", values)),
         None => known(service).map(|values| ("service_p50", "the median service time", values)),
     };
-    courses.extend(median.map(|(name, words, values)| Course { name, words, values }));
+    courses.extend(median.map(|(name, words, values)| SecondSeries { name, words, values }));
     courses
 }
 
@@ -231,7 +231,7 @@ fn settle(values: &[f64], batch: usize) -> Option<usize> {
     (best < last_allowed).then_some(best * batch)
 }
 
-impl Course {
+impl SecondSeries {
     fn shown(&self, value: f64) -> String {
         match self.name {
             "items_per_s" if value >= 10.0 => format!("{}/s", grouped(rounded(value))),
@@ -250,7 +250,7 @@ impl Course {
         }
     }
 
-    fn drifting(&self, from_s: u64, change: &Change) -> NotSteady {
+    fn drifting(&self, from_s: u64, change: &LastingChange) -> NotSteady {
         NotSteady::Drifting {
             series: self.words,
             at_s: from_s + change.at as u64,
@@ -261,18 +261,18 @@ impl Course {
 }
 
 /// A division of a series into two parts that differ.
-struct Change {
+struct LastingChange {
     at: usize,
     before: f64,
     after: f64,
 }
 
 /// The division at which the parts differ by most standard errors, if that is more than chance and readers allow.
-fn lasting_change(values: &[f64], batch: usize) -> Option<Change> {
+fn lasting_change(values: &[f64], batch: usize) -> Option<LastingChange> {
     let batches: Vec<f64> = values.chunks_exact(batch).map(mean).collect();
     let (n, whole) = (batches.len(), mean(&batches));
     let side = least_side(n);
-    let mut most: Option<(f64, Change)> = None;
+    let mut most: Option<(f64, LastingChange)> = None;
     for at in side..=n.saturating_sub(side) {
         let (first, second) = batches.split_at(at);
         let (before, after) = (mean(first), mean(second));
@@ -283,7 +283,7 @@ fn lasting_change(values: &[f64], batch: usize) -> Option<Change> {
         let errors = if error > 0.0 { apart / error } else { f64::INFINITY };
         let differ = apart > ALIKE * whole.abs() && errors > LIKELY;
         if differ && most.as_ref().is_none_or(|(most, _)| errors > *most) {
-            most = Some((errors, Change { at: at * batch, before, after }));
+            most = Some((errors, LastingChange { at: at * batch, before, after }));
         }
     }
     most.map(|(_, change)| change)

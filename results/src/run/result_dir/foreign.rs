@@ -93,7 +93,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 /// When it is no JSON, or not of this type, or a value is out of bounds; the error names the field.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     let mut walked = serde_json::Deserializer::from_str(text);
-    Walk(&Place::Root).deserialize(&mut walked)?;
+    Walk(&JsonPath::Root).deserialize(&mut walked)?;
     serde_json::from_str(text)
 }
 
@@ -109,13 +109,13 @@ pub(crate) fn one_line(error: &serde_json::Error) -> String {
 }
 
 /// Path of a value in a document.
-enum Place<'a> {
+enum JsonPath<'a> {
     Root,
     Key(&'a Self, &'a str),
     Index(&'a Self, usize),
 }
 
-impl Place<'_> {
+impl JsonPath<'_> {
     /// The name that says what the value is: that of its list, for one in a list.
     fn name(&self) -> &str {
         match self {
@@ -126,7 +126,7 @@ impl Place<'_> {
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for JsonPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -157,7 +157,7 @@ fn unit_s(name: &str) -> Option<f64> {
 }
 
 /// Looks at each value of a document and keeps none.
-struct Walk<'a>(&'a Place<'a>);
+struct Walk<'a>(&'a JsonPath<'a>);
 
 impl Walk<'_> {
     fn refuse<E: de::Error>(&self, why: &str) -> E {
@@ -228,7 +228,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let mut index = 0;
-        while list.next_element_seed(Walk(&Place::Index(self.0, index)))?.is_some() {
+        while list.next_element_seed(Walk(&JsonPath::Index(self.0, index)))?.is_some() {
             index += 1;
         }
         Ok(())
@@ -236,7 +236,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         while let Some(key) = fields.next_key::<String>()? {
-            let place = Place::Key(self.0, &key);
+            let place = JsonPath::Key(self.0, &key);
             if key.len() > LONGEST_TEXT {
                 return Err(Walk(&place).refuse("has a name that is too long"));
             }

@@ -5,14 +5,14 @@ use crate::run::gates::{Condition, Unit};
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
 use crate::studies::capacity::capacity_headline;
 use crate::studies::capacity::search::RateState;
-use crate::studies::capacity::{Capacity, Point, ProbeFailure, RateReport};
+use crate::studies::capacity::{Capacity, CurvePoint, ProbeFailure, RateReport};
 
 /// The plot of a capacity.
 #[must_use]
 pub fn capacity(capacity: &Capacity) -> Plot {
-    let line = |points: &[Point]| Shape::Line(points.iter().map(|point| (point.rate_per_s, point.us)).collect());
-    let dots = |points: &[Point], hollow| {
-        let dot = |point: &Point| Dot { at: (point.rate_per_s, point.us), interval: None, hollow };
+    let line = |points: &[CurvePoint]| Shape::Line(points.iter().map(|point| (point.rate_per_s, point.us)).collect());
+    let dots = |points: &[CurvePoint], hollow| {
+        let dot = |point: &CurvePoint| Dot { at: (point.rate_per_s, point.us), interval: None, hollow };
         Shape::Dots(points.iter().map(dot).collect())
     };
     let rates = || capacity.rates.iter().map(|rate| rate.rate_per_s);
@@ -37,7 +37,7 @@ pub fn capacity(capacity: &Capacity) -> Plot {
     causes.sort_unstable();
     causes.dedup();
     let failed = causes.into_iter().map(|cause| {
-        let of_cause: Vec<Point> = failed.iter().filter(|(by, _)| *by == cause).map(|(_, point)| *point).collect();
+        let of_cause: Vec<CurvePoint> = failed.iter().filter(|(by, _)| *by == cause).map(|(_, point)| *point).collect();
         Mark::new(role(cause), cause.label(), dots(&of_cause, false))
     });
     let knee = capacity.knee.map(|knee| Mark::new(Role::P99, "the knee", dots(&[knee], true)));
@@ -64,9 +64,9 @@ pub fn capacity(capacity: &Capacity) -> Plot {
 }
 
 /// Return the points of the rates at which the probes read a time.
-fn points(rates: &[RateReport], read: impl Fn(&RateReport) -> Option<f64>) -> Vec<Point> {
+fn points(rates: &[RateReport], read: impl Fn(&RateReport) -> Option<f64>) -> Vec<CurvePoint> {
     let known = rates.iter().filter(|rate| rate.standing != RateState::Unknown);
-    let point = |rate: &RateReport| Some(Point { rate_per_s: rate.rate_per_s, us: read(rate)? });
+    let point = |rate: &RateReport| Some(CurvePoint { rate_per_s: rate.rate_per_s, us: read(rate)? });
     known.filter_map(point).filter(|point| point.us > 0.0).collect()
 }
 
@@ -99,11 +99,11 @@ fn limits(capacity: &Capacity) -> Vec<(f64, String)> {
 }
 
 /// Probes that failed, each with its cause, at what its 99th percentile was, or the median where it has none.
-fn failed(capacity: &Capacity) -> Vec<(ProbeFailure, Point)> {
+fn failed(capacity: &Capacity) -> Vec<(ProbeFailure, CurvePoint)> {
     let objectives: Vec<Condition> =
         capacity.question.objectives.iter().filter_map(|objective| objective.parse().ok()).collect();
     let failed = capacity.probes.iter().filter_map(|probe| Some((ProbeFailure::of(probe, &objectives)?, probe)));
-    let point = |us: Option<f64>, rate_per_s| us.filter(|us| *us > 0.0).map(|us| Point { rate_per_s, us });
+    let point = |us: Option<f64>, rate_per_s| us.filter(|us| *us > 0.0).map(|us| CurvePoint { rate_per_s, us });
     failed
         .filter_map(|(cause, probe)| {
             Some((cause, point(probe.response_p99_us.or(probe.response_p50_us), probe.rate_per_s)?))

@@ -8,7 +8,7 @@ mod headline;
 use super::Plot;
 use super::latency::Tail;
 use super::seconds::{PAGE, PICTURE, Seconds};
-use super::spectrum::{self, Curve};
+use super::spectrum::{self, PercentileCurve};
 use crate::run::report::{Latency, Report};
 use crate::show::chart::scale::spoken;
 use crate::show::chart::{Axis, Chart, Format, Mark, Panel, Range, Role, Shape, Step, palette};
@@ -245,8 +245,9 @@ fn times(drawn: &[Drawn<'_>], clocked: Clocked, RunPercentile { name, key, of }:
 
 fn curves(drawn: &[Drawn<'_>], clocked: Clocked) -> Option<Chart> {
     let times = || drawn.iter().filter_map(|one| Some((one, one.run.report.latency(clocked.series())?)));
-    let curve = |(one, latency): (&Drawn<'_>, &Latency)| Curve::of(latency, Role::Run(one.number), one.run.label);
-    let curves: Vec<Curve> = times().filter_map(curve).collect();
+    let curve =
+        |(one, latency): (&Drawn<'_>, &Latency)| PercentileCurve::of(latency, Role::Run(one.number), one.run.label);
+    let curves: Vec<PercentileCurve> = times().filter_map(curve).collect();
     let slowest = times().filter_map(|(_, latency)| latency.slowest_us()).reduce(f64::max)?;
     let cut = match times().map(|(_, latency)| latency.censored).fold(0, u64::saturating_add) {
         0 => String::new(),

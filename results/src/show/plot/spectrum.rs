@@ -10,7 +10,7 @@ use crawlmark_harness::units::{grouped, micros};
 const POINTS: u32 = 180;
 
 /// A curve: nines and microseconds.
-pub(super) struct Curve {
+pub(super) struct PercentileCurve {
     mark: Mark,
     /// Its last point, at the slowest sample.
     end: (f64, f64),
@@ -21,7 +21,7 @@ pub(super) struct Curve {
 
 /// None when no attempt was answered, or timed.
 pub(super) fn chart(report: &Report) -> Option<Chart> {
-    let curve = |series, role, legend| Some((series, Curve::of(report.latency(series)?, role, legend)?));
+    let curve = |series, role, legend| Some((series, PercentileCurve::of(report.latency(series)?, role, legend)?));
     let mut curves = [
         curve(Series::ResponseOk, Role::Good, "response time"),
         curve(Series::ServiceOk, Role::Good, "service time"),
@@ -32,16 +32,16 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
         // Often the same: what is broken lies on top, so that both are seen.
         (service.mark.role, service.mark.dash) = (Role::Reference, Dash::Dashed);
     }
-    let (series, curves): (Vec<Series>, Vec<Curve>) = curves.into_iter().flatten().unzip();
+    let (series, curves): (Vec<Series>, Vec<PercentileCurve>) = curves.into_iter().flatten().unzip();
     let main = series.iter().position(|series| *series == report.main_series()).and_then(|n| curves.get(n));
     let caption = caption(report, main);
     (!curves.is_empty()).then(|| of_curves("spectrum", caption, curves))
 }
 
 /// The curves in a common field.
-pub(super) fn of_curves(name: &'static str, caption: String, curves: Vec<Curve>) -> Chart {
+pub(super) fn of_curves(name: &'static str, caption: String, curves: Vec<PercentileCurve>) -> Chart {
     let most = curves.iter().map(|curve| curve.total).fold(10.0, f64::max);
-    let marks = curves.into_iter().flat_map(|Curve { mark, end, .. }| {
+    let marks = curves.into_iter().flat_map(|PercentileCurve { mark, end, .. }| {
         let dot = Shape::Dots(vec![Dot { at: end, interval: None, hollow: false }]);
         let end = Mark::new(mark.role, "", dot);
         [mark, end]
@@ -55,7 +55,7 @@ pub(super) fn of_curves(name: &'static str, caption: String, curves: Vec<Curve>)
     Chart { name, title: "Latency by percentile", caption, panels: vec![panel] }
 }
 
-impl Curve {
+impl PercentileCurve {
     /// None without a value that lies in the histogram.
     pub(super) fn of(latency: &Latency, role: Role, legend: &str) -> Option<Self> {
         let distribution = latency.distribution()?;
@@ -82,7 +82,7 @@ impl Curve {
     }
 }
 
-fn caption(report: &Report, curve: Option<&Curve>) -> String {
+fn caption(report: &Report, curve: Option<&PercentileCurve>) -> String {
     let what = if report.schedule.is_some() { "response" } else { "service" };
     let found = report.latency(report.main_series()).filter(|latency| latency.count > 0);
     let (Some(latency), Some(curve)) = (found, curve) else {

@@ -18,7 +18,7 @@ const LEAST_BEND: f64 = 0.1;
 
 /// A point of the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct CurvePoint {
     /// Requests per second.
     pub rate_per_s: f64,
     /// Microseconds, above 0.
@@ -27,7 +27,7 @@ pub struct Point {
 
 /// The knee of a curve whose points are ordered by rate; none of one that does not turn.
 #[must_use]
-pub fn knee(points: &[Point]) -> Option<Point> {
+pub fn knee(points: &[CurvePoint]) -> Option<CurvePoint> {
     let [first, .., last] = points else { return None };
     if points.len() < LEAST_POINTS || last.rate_per_s <= first.rate_per_s {
         return None;
@@ -47,7 +47,7 @@ pub fn knee(points: &[Point]) -> Option<Point> {
     if highest < lowest * LEAST_RISE {
         return None;
     }
-    let below = |(point, us): (&Point, &f64)| {
+    let below = |(point, us): (&CurvePoint, &f64)| {
         let x = (point.rate_per_s - first.rate_per_s) / (last.rate_per_s - first.rate_per_s);
         let y = (us / lowest).ln() / (highest / lowest).ln();
         (x - y, *point)
@@ -60,8 +60,8 @@ pub fn knee(points: &[Point]) -> Option<Point> {
 mod tests {
     use super::*;
 
-    fn curve(us: impl Fn(f64) -> f64) -> Vec<Point> {
-        (1..=20).map(|n| f64::from(n) * 50.0).map(|rate_per_s| Point { rate_per_s, us: us(rate_per_s) }).collect()
+    fn curve(us: impl Fn(f64) -> f64) -> Vec<CurvePoint> {
+        (1..=20).map(|n| f64::from(n) * 50.0).map(|rate_per_s| CurvePoint { rate_per_s, us: us(rate_per_s) }).collect()
     }
 
     #[test]

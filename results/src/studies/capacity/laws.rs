@@ -2,7 +2,7 @@
 //! both.
 
 use super::Question;
-use super::probe::{Counted, ProbeReport, SENT};
+use super::probe::{AttemptCounts, ProbeReport, SENT};
 use super::search::{ProbeKind, ProbeResult};
 use crate::run::gates::{Condition, Measured, Metric, Quantity};
 use crate::run::result_dir::is_inside;
@@ -32,7 +32,7 @@ pub(super) fn check(question: &Question, position: usize, probe: &ProbeReport) -
         }
     }
     if let Some(counted) = probe.counted {
-        let Counted { attempts, good, not_found, throttled, failed, cut_off } = counted;
+        let AttemptCounts { attempts, good, not_found, throttled, failed, cut_off } = counted;
         let sum = [good, not_found, throttled, failed, cut_off].into_iter().try_fold(0_u64, u64::checked_add);
         if sum != Some(attempts) {
             return Err(format!("`counted.attempts` is {attempts}, which is not the sum of the others"));

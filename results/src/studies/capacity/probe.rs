@@ -6,7 +6,7 @@ mod objective;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::counts::{Counted, Flow};
+pub use self::counts::{AttemptCounts, Flow};
 use self::counts::{LetThrough, later_flow, measured_rows, refused_by_s, whole_seconds, worse_share};
 use self::judge::{Judged, judged, not_dropped};
 pub use self::judge::{SENT, judge};
@@ -75,7 +75,7 @@ pub struct ProbeReport {
     pub longest_promise_s: f64,
     /// Attempts after the warm-up by result. Null in a journal of an older version.
     #[serde(default)]
-    pub counted: Option<Counted>,
+    pub counted: Option<AttemptCounts>,
     /// Good answers per second, at the worst: over all of the measured time, or its later half.
     #[serde(default)]
     pub accepted_per_s: Option<f64>,
@@ -191,19 +191,21 @@ impl ProbeReport {
             connections: report.plan.run.connections,
             achieved_per_s: report.achieved_per_s(),
             sent_share: not_dropped(report),
-            throttled_share: Counted::of(measured_rows(report)).throttled(),
-            error_share: Counted::of(measured_rows(report)).errors(),
+            throttled_share: AttemptCounts::of(measured_rows(report)).throttled(),
+            error_share: AttemptCounts::of(measured_rows(report)).errors(),
             response_p50_us: response.and_then(|latency| latency.p50_us),
             response_p99_us: p99(Series::ResponseOk),
             response_p99_at_least: response.is_some_and(|latency| latency.is_at_least("p99_us")),
             service_p50_us: report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us),
             sched_lag_p99_us: p99(Series::SchedLag),
             longest_promise_s: report.throttling.longest_promise_s,
-            counted: Some(Counted::of(measured_rows(report))),
+            counted: Some(AttemptCounts::of(measured_rows(report))),
             refused_by_s: refused_by_s(report),
             flow: Flow::of(&whole_seconds(report.intervals.iter(), report)),
             later_flow: later_flow(report),
-            accepted_per_s: worse_share(report, Counted::not_good).value().map(|lost| plan.pace.per_s() * (1.0 - lost)),
+            accepted_per_s: worse_share(report, AttemptCounts::not_good)
+                .value()
+                .map(|lost| plan.pace.per_s() * (1.0 - lost)),
             let_through_per_s: let_through.as_ref().map(LetThrough::per_s),
             let_through_least_per_s: let_through.as_ref().map(LetThrough::least_per_s),
             bunched,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::hidden::{CERTAIN, Hidden, hidden, unevenness};
 use super::hindsight::{RefusalRate, behind_together, in_hindsight, slow_together};
 use super::journal::SearchHead;
-use super::knee::{Point, knee};
+use super::knee::{CurvePoint, knee};
 use super::probe::ProbeReport;
 use super::search::{Bounds, Ending, ProbeKind, ProbeResult, RateState, Search, SearchStep};
 use super::{Pace, is_random, times_s};
@@ -140,7 +140,7 @@ pub struct Capacity {
     /// The lowest rate that is settled to fail; null without one.
     pub fails_at_per_s: Option<f64>,
     /// Rate and time at which the 99th percentile of the response time turns upward; null where it does not.
-    pub knee: Option<Point>,
+    pub knee: Option<CurvePoint>,
     /// Each rate, from the lowest on.
     pub rates: Vec<RateReport>,
     /// Each probe, in the order in which they ran.
@@ -296,8 +296,8 @@ fn accepted_per_s(probes: &[ProbeReport], pace: Pace) -> f64 {
 
 /// The 99th percentile against the rate, where it is known, up to the rate that fails: overload has a curve of its own, beside which the
 /// one before it looks flat.
-fn curve(rates: &[RateReport], fails_at: f64) -> Vec<Point> {
-    let point = |rate: &RateReport| Some(Point { rate_per_s: rate.rate_per_s, us: rate.response_p99_us? });
+fn curve(rates: &[RateReport], fails_at: f64) -> Vec<CurvePoint> {
+    let point = |rate: &RateReport| Some(CurvePoint { rate_per_s: rate.rate_per_s, us: rate.response_p99_us? });
     rates.iter().filter(|rate| rate.rate_per_s <= fails_at).filter_map(point).filter(|point| point.us > 0.0).collect()
 }
 

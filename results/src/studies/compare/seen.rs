@@ -21,16 +21,16 @@ pub(super) struct Seen<'a> {
 
 /// The readings of one metric.
 #[derive(Debug)]
-struct Series {
+struct MetricReadings {
     metric: Metric,
-    role: Role,
+    role: MetricRole,
     /// `ln(candidate/base)` of each pair.
     log_ratios: Result<Vec<f64>, Mismatch>,
 }
 
 /// Role of a metric in the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum MetricRole {
     Gating,
     Informational,
     /// Gating by the base's readings, but informational by the candidate's in this number of pairs.
@@ -70,9 +70,9 @@ impl<'a> Seen<'a> {
 
     /// Return the finding of each metric that was read; a `doubt` leaves every metric undecided.
     fn findings(&self, look: Look, doubt: Option<Undecided>) -> Vec<Finding> {
-        let series: Vec<Series> = Metric::ALL.into_iter().filter_map(|metric| self.series(metric)).collect();
-        let evidence: Vec<Option<Evidence>> = series.iter().map(Series::evidence).collect();
-        let gating: Vec<usize> = (0..series.len()).filter(|&i| series[i].role == Role::Gating).collect();
+        let series: Vec<MetricReadings> = Metric::ALL.into_iter().filter_map(|metric| self.series(metric)).collect();
+        let evidence: Vec<Option<Evidence>> = series.iter().map(MetricReadings::evidence).collect();
+        let gating: Vec<usize> = (0..series.len()).filter(|&i| series[i].role == MetricRole::Gating).collect();
         let raw: Vec<f64> = gating.iter().filter_map(|&i| evidence[i]).map(|numbers| numbers.p_value).collect();
         let more = crowd(raw.len());
         // As if there were so many: 25/4 of five.
@@ -82,7 +82,7 @@ impl<'a> Seen<'a> {
             .iter()
             .zip(evidence)
             .map(|(series, evidence)| {
-                let gates = series.role == Role::Gating;
+                let gates = series.role == MetricRole::Gating;
                 let evidence =
                     evidence.map(|e| Evidence { p_adjusted: if gates { adjusted.next() } else { None }, ..e });
                 let verdict = series.verdict(evidence.as_ref(), JudgedBy { look, family, doubt });
@@ -92,21 +92,21 @@ impl<'a> Seen<'a> {
     }
 
     /// The readings of `metric`; none when no round has any.
-    fn series(&self, metric: Metric) -> Option<Series> {
+    fn series(&self, metric: Metric) -> Option<MetricReadings> {
         let both = |pair: &Pair| [pair.base.of(metric), pair.candidate.of(metric)];
         if self.run.iter().flat_map(both).all(|reading| reading == Reading::Absent) {
             return None;
         }
         let is_coarse = |reading: Reading| matches!(reading, Reading::Informational(_));
         let role = match self.pairs.iter().filter(|pair| is_coarse(pair.candidate.of(metric))).count() {
-            _ if self.pairs.iter().any(|pair| is_coarse(pair.base.of(metric))) => Role::Informational,
-            0 => Role::Gating,
+            _ if self.pairs.iter().any(|pair| is_coarse(pair.base.of(metric))) => MetricRole::Informational,
+            0 => MetricRole::Gating,
             // Less CPU in all hides nothing: it is as many attempts for less, or fewer, which the throughput has.
-            _ if matches!(metric, Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt) => Role::Informational,
-            pairs => Role::Lopsided(pairs),
+            _ if matches!(metric, Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt) => MetricRole::Informational,
+            pairs => MetricRole::Lopsided(pairs),
         };
         let values = self.pairs.iter().map(|pair| both(pair).map(Reading::value));
-        Some(Series { metric, role, log_ratios: log_ratios(values) })
+        Some(MetricReadings { metric, role, log_ratios: log_ratios(values) })
     }
 }
 
@@ -149,7 +149,7 @@ struct JudgedBy {
     doubt: Option<Undecided>,
 }
 
-impl Series {
+impl MetricReadings {
     /// The numbers, without the correction for other metrics; none without a pair, or without readings.
     fn evidence(&self) -> Option<Evidence> {
         let log_ratios = self.log_ratios.as_ref().ok()?;
@@ -168,7 +168,7 @@ impl Series {
     }
 
     fn verdict(&self, evidence: Option<&Evidence>, terms: JudgedBy) -> MetricVerdict {
-        if self.role == Role::Informational {
+        if self.role == MetricRole::Informational {
             return MetricVerdict::Informational;
         }
         if let Err(because) = self.log_ratios {
@@ -176,7 +176,7 @@ impl Series {
         }
         let minimum_detectable_effect = evidence.and_then(|evidence| self.minimum_detectable(evidence, terms));
         let undecided = |because| MetricVerdict::Inconclusive { minimum_detectable_effect, because };
-        if let (Role::Lopsided(pairs), None) = (self.role, terms.doubt) {
+        if let (MetricRole::Lopsided(pairs), None) = (self.role, terms.doubt) {
             return undecided(Undecided::Coarse { pairs });
         }
         match (terms.doubt, evidence) {

@@ -81,7 +81,7 @@ pub(super) fn postponed(evidence: &Evidence<'_>) -> CheckResult {
 pub(super) fn connections(evidence: &Evidence<'_>) -> CheckResult {
     waits(evidence, |shard| {
         let is_full = LimitEvidence::shard(evidence.plan, shard).for_connection() == LimitName::Connections;
-        is_full.then(|| Wait::of(evidence, shard, Series::PoolWait, LimitName::Connections)).flatten()
+        is_full.then(|| PercentileWait::of(evidence, shard, Series::PoolWait, LimitName::Connections)).flatten()
     })
 }
 
@@ -89,17 +89,17 @@ pub(super) fn connections(evidence: &Evidence<'_>) -> CheckResult {
 pub(super) fn limits(evidence: &Evidence<'_>) -> CheckResult {
     waits(evidence, |shard| {
         let held = LimitEvidence::shard(evidence.plan, shard);
-        Wait::of(evidence, shard, Series::BudgetWait, held.before_connection())
+        PercentileWait::of(evidence, shard, Series::BudgetWait, held.before_connection())
     })
 }
 
 /// The shard with the longest wait that is a notable part of the response time.
-fn waits(evidence: &Evidence<'_>, wait: impl Fn(&ShardReport) -> Option<Wait>) -> CheckResult {
+fn waits(evidence: &Evidence<'_>, wait: impl Fn(&ShardReport) -> Option<PercentileWait>) -> CheckResult {
     let notable =
         |shard: &ShardReport| wait(shard).filter(|wait| wait.us > WAIT_US.max(wait.response_us * WAIT_OF_RESPONSE));
     let found = evidence.shards.iter().filter_map(|shard| Some((shard, notable(shard)?.us)));
     CheckResult::perhaps(Worst::of(found).and_then(|worst| {
-        let Wait { us, response_us, one_in, limit } = notable(worst.shard)?;
+        let PercentileWait { us, response_us, one_in, limit } = notable(worst.shard)?;
         let of_response = if us < response_us {
             format!("of a response time of {}", micros(response_us))
         } else {
@@ -118,7 +118,7 @@ fn waits(evidence: &Evidence<'_>, wait: impl Fn(&ShardReport) -> Option<Wait>) -
 
 /// A wait at the highest percentile that it and the response time both have.
 #[derive(Debug, Clone, Copy)]
-struct Wait {
+struct PercentileWait {
     us: f64,
     response_us: f64,
     /// One request in so many took this long or longer.
@@ -126,7 +126,7 @@ struct Wait {
     limit: LimitName,
 }
 
-impl Wait {
+impl PercentileWait {
     /// The wait in `series`, without the time in which connections opened if each request takes a new one.
     fn of(evidence: &Evidence<'_>, shard: &ShardReport, series: Series, limit: LimitName) -> Option<Self> {
         let (waited, response) = (times(shard, series)?, times(shard, Series::ResponseOk)?);

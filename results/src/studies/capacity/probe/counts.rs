@@ -16,7 +16,7 @@ const END_S: f64 = 0.02;
 
 /// Attempts by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct AttemptCounts {
     /// All of them: the sum of the others.
     pub attempts: u64,
     /// Answers that `--expect` accepts.
@@ -31,7 +31,7 @@ pub struct Counted {
     pub cut_off: u64,
 }
 
-impl Counted {
+impl AttemptCounts {
     pub(super) fn of<'a>(rows: impl Iterator<Item = &'a IntervalRow>) -> Self {
         rows.fold(Self::default(), |all, row| {
             let others = row.ok.saturating_add(row.not_found).saturating_add(row.throttled).saturating_add(row.aborted);
@@ -127,7 +127,7 @@ impl LetThrough {
         let is_even = report.plan.run.arrivals == Arrivals::Constant && report.stopped_by.is_none() && dropped == 0;
         let (mut requests, mut seconds) = (0, 0.0);
         for row in report.intervals.iter().filter(|row| row.start_s > begins) {
-            let counted = Counted::of([row].into_iter());
+            let counted = AttemptCounts::of([row].into_iter());
             if row.start_s as f64 + 1.0 <= ends {
                 seconds += 1.0;
             } else if is_even {
@@ -151,13 +151,13 @@ impl LetThrough {
 
 /// A share after the warm-up, over all of the probe or over its later half, where it is greater: a target with credit to spend
 /// refuses late.
-pub(super) fn worse_share(report: &Report, share: fn(&Counted) -> f64) -> Measured {
+pub(super) fn worse_share(report: &Report, share: fn(&AttemptCounts) -> f64) -> Measured {
     let rows: Vec<&IntervalRow> = measured_rows(report).collect();
-    let all = Counted::of(rows.iter().copied());
+    let all = AttemptCounts::of(rows.iter().copied());
     if all.attempts == 0 {
         return Measured::Unknown("nothing was attempted after the warm-up".to_owned());
     }
-    let later = Counted::of(rows.iter().copied().skip(rows.len() / 2));
+    let later = AttemptCounts::of(rows.iter().copied().skip(rows.len() / 2));
     let later = if later.attempts >= ENOUGH { share(&later) } else { 0.0 };
     Measured::Exactly(share(&all).max(later))
 }
@@ -172,7 +172,7 @@ pub(super) fn measured_rows(report: &Report) -> impl Iterator<Item = &IntervalRo
 
 /// First second in which the target refused or failed a request.
 fn first_refused(report: &Report) -> Option<&IntervalRow> {
-    report.intervals.iter().find(|row| Counted::of([*row].into_iter()).refused() > 0)
+    report.intervals.iter().find(|row| AttemptCounts::of([*row].into_iter()).refused() > 0)
 }
 
 /// See [`ProbeReport::refused_by_s`](super::ProbeReport::refused_by_s).

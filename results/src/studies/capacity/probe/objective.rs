@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::{Counted, worse_share};
+use super::counts::{AttemptCounts, worse_share};
 use crate::run::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report};
 use crate::run::report::{Distribution, Latency, Report};
 use crawlmark_harness::stats::{Percentile, rank};
@@ -62,8 +62,8 @@ fn value_in(unit: Unit, value: f64) -> String {
 /// may: a percentile with ten samples beyond it, and with fewer than those by the samples that are on the wrong side.
 pub(super) fn measured(objective: &Condition, report: &Report) -> Measured {
     match objective.metric {
-        Metric::Of(Quantity::ThrottledRate) => worse_share(report, Counted::throttled),
-        Metric::Of(Quantity::ErrorRate) => worse_share(report, Counted::errors),
+        Metric::Of(Quantity::ThrottledRate) => worse_share(report, AttemptCounts::throttled),
+        Metric::Of(Quantity::ErrorRate) => worse_share(report, AttemptCounts::errors),
         Metric::Time(series, Stat::Percentile(quantile)) => match of_report(objective.metric, report) {
             Measured::Unknown(why) => {
                 let few = report.latency(series).and_then(|latency| of_few(latency, quantile.part(), objective.limit));
