@@ -61,7 +61,7 @@ pub(crate) enum Error {
         error: io::Error,
     },
     /// No host of several can be crawled.
-    #[error("reach any of the {} hosts: {}", .0.len(), join(.0))]
+    #[error("reach any of the {} hosts: {}. Start the targets, or check --urls", .0.len(), join(.0))]
     NoHost(Vec<Error>),
     /// The bundled target's memory.
     #[error("start the bundled target: {0}")]
@@ -155,6 +155,26 @@ impl Error {
         }
     }
 
+    /// What could not be connected to, and the cause, without a remedy: `127.0.0.1:9 (Connection refused)`.
+    fn host_and_cause(&self) -> String {
+        let cause = self.cause();
+        match self {
+            Self::Unreachable { address, .. } => format!("{address} ({cause})"),
+            Self::Resolve { host, .. } => format!("{host} ({cause})"),
+            Self::Proxy { proxy, .. } => format!("the proxy {proxy} ({cause})"),
+            _ => cause,
+        }
+    }
+
+    /// Cause of a failed connection, without its address and remedy.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Self::Unreachable { error, .. } | Self::Proxy { error, .. } => error.to_string(),
+            Self::Resolve { error, .. } => format!("no address: {error}"),
+            _ => self.to_string(),
+        }
+    }
+
     /// The error of a file or directory that cannot be written.
     pub(crate) fn unwritable(path: &Path) -> impl Fn(io::Error) -> Self {
         move |error| ResultError::Io { path: path.to_owned(), error }.into()
@@ -211,7 +231,7 @@ impl Error {
 /// The first errors, and how many more there are.
 fn join(errors: &[Error]) -> String {
     const SHOWN: usize = 3;
-    let shown = errors.iter().take(SHOWN).map(ToString::to_string);
+    let shown = errors.iter().take(SHOWN).map(Error::host_and_cause);
     let more = errors.len().checked_sub(SHOWN).filter(|more| *more > 0).map(|more| format!("and {more} more"));
     shown.chain(more).collect::<Vec<_>>().join("; ")
 }

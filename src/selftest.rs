@@ -72,7 +72,7 @@ impl Study for SelftestStudy {
         let count = rows.len();
         let what = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
         let sentence = format!(
-            "measuring what is known already: {what}, about {} s, and up to {} s if the machine is disturbed",
+            "measuring targets whose figures are known: {what}, about {} s, and up to {} s if the machine is disturbed",
             once.as_secs() + 1,
             most.as_secs() + 1
         );

@@ -1,7 +1,7 @@
 //! The engine behind crawlmark: it forks shards, paces them, measures what they do and merges the measurements.
 //!
 //! The crate covers processes, pipes, pacing and statistics, but not HTTP, command lines, reports or what a *workload* does with an ID. A
-//! run flows through eight nouns, one file each, in this order (the last two in the crate `crawlmark-results`):
+//! run flows through eight nouns in this order (the two plans share a file; the last two are in the crate `crawlmark-results`):
 //!
 //! ```text
 //! RunPlan -> ShardPlan -> Pacer -> Workload -> Sample -> ShardStats -> Report -> Verdict

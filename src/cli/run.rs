@@ -64,7 +64,7 @@ Crawl the URLs in FILE, one per line, or - for standard input
 
 Item i uses line i modulo the number of lines. Blank lines and lines that begin
 with # do not count. {id} in a line is replaced by the ID; a line without it is
-requested as it is. When no line holds it and neither --ids nor -n nor -d is
+requested as it is. When no line has {id} and neither --ids nor -n nor -d is
 given, each line is requested once.
 
 A host is a name with a port. Each has its own connections, its own throttle
@@ -262,7 +262,7 @@ pub struct RunArgs {
     pub shards: Auto<u32>,
     /// Total connections, with one request at a time on each
     ///
-    /// With several hosts, up to twice as many more may stay open, idle.
+    /// With several hosts, up to 2N idle connections may stay open besides.
     #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Load")]
     pub connections: u32,
     /// Maximum total rate, over all shards: N, N/s, N/min or N/h
@@ -373,7 +373,7 @@ pub struct RunArgs {
     pub exports: Vec<Export>,
     /// Print only errors (and the JSON, with --json)
     ///
-    /// A threshold that fails or cannot be decided is one line.
+    /// A threshold that fails or cannot be decided is still printed, as one line.
     #[arg(long, help_heading = "Results")]
     pub quiet: bool,
     /// Do not show progress
@@ -402,7 +402,7 @@ pub struct RunArgs {
     /// Fail with exit code 4 unless the measurement is valid
     ///
     /// Nothing else changes. The verdict is in the report, with a reason for each finding:
-    /// `errors` (closed loop: 1 % of requests failed, or 10 % were cut off, and fewer than half), `target_limited` (half of the
+    /// `errors` (closed loop: 1 % of requests failed, or 10 % were cut off, and fewer than half; either loop: no good response for a tenth of the time while requests failed), `target_limited` (half of the
     /// requests failed or were cut off, 1 % in an open loop; most were refused; or a host could not be reached), `client_limited` (a shard had no CPU, port or
     /// descriptor left, or did not get to run), `concurrency_limited` and `budget_limited` (an open loop waited for connections,
     /// or for other limits), `disturbed` (the CPU or the network changed under the run), `nothing_measured` (all requests were

@@ -14,7 +14,7 @@ Rows (--quick leaves R8 out unless it is named):
   R2  service time minus the hold that the target reports, per response
   R3  open loop through a stall: the percentiles include every wait
   R4  the same in a closed loop, which hides the waits
-  R5  requests scheduled in R3: reported, and counted by the target
+  R5  requests scheduled in R3: the report and the target's count agree
   R6  two shards do twice the work of one
   R7  a shard is stopped for 500 ms: the report blames the client
   R8  21 ms against 20 ms in pairs of runs: the ratio, and the verdict

@@ -14,7 +14,7 @@ use super::whole;
 pub struct ThrottlingArgs {
     /// React to throttling: honor, count or ignore
     ///
-    /// Throttling is 429, 403 or 503 with Retry-After, or an empty quota. honor: all shards wait as long as the target asks,
+    /// Throttling is status 429, or 403 or 503 with Retry-After, or an empty quota. honor: all shards wait as long as the target asks,
     /// then the item is retried. count: the response is counted and its item abandoned. ignore: the item is retried after a
     /// backoff.
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]

@@ -153,7 +153,8 @@ fn unreached_of(hosts: &[Host], dead: &[(usize, Error)]) -> Vec<String> {
 
 fn unreached(host: &Host, error: &Error) -> String {
     let (name, port) = (host.name(), host.port());
-    format!("{name}:{port} cannot be reached (failed to {error}): its items fail; start it, or remove it from --urls")
+    let cause = error.cause();
+    format!("{name}:{port} cannot be reached ({cause}): its items fail. Start it, or remove it from --urls")
 }
 
 /// The hosts of which no address can be connected to, by their number, and how many connections were opened. Many are tried at once: a

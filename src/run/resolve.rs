@@ -376,7 +376,7 @@ fn choose_targets(args: &RunArgs) -> Result<(Targets, Option<Template>), Error> 
 /// Explain why an argument is not a URL: perhaps it is the value of a flag that takes none.
 fn no_url(error: &TemplateError) -> Error {
     let hint = match error {
-        TemplateError::NoUrl(_) => "; the value of a flag that may stand alone follows =, as in --adaptive=aimd",
+        TemplateError::NoUrl(_) => "; a flag whose value is optional takes it after =, as in --adaptive=aimd",
         _ => "",
     };
     usage(format!("{error}{hint}"))

@@ -87,7 +87,8 @@ fn disturbances(row: &RowOutcome, above: &[RowOutcome]) -> Vec<String> {
         return vec![format!("attempts do not count for the reasons of {}", same.row)];
     }
     // What was seen first tells enough; all of it, and what can be done, is in the JSON.
-    let first = own.iter().map(|reasons| reasons.first().and_then(|reason| reason.split("; ").next()));
+    let first =
+        own.iter().map(|reasons| reasons.first().and_then(|reason| reason.split(". ").next()?.split("; ").next()));
     let told = (1..).zip(first).filter_map(|(number, reason)| Some((number, reason?)));
     told.map(|(number, reason): (u32, &str)| format!("attempt {number} does not count: {reason}")).collect()
 }

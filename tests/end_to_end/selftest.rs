@@ -113,7 +113,7 @@ fn the_short_form_finds_nothing_wrong_and_says_what_it_saved() {
         assert!(flat(&done.stdout).contains(&flat(sentence.as_str().unwrap())), "{sentence}\n{}", done.stdout);
     }
     assert!(fs::read_to_string(done.work().join("out/summary.md")).unwrap().contains("expected"));
-    assert!(done.stderr.starts_with("measuring what is known already: 7 rows, about "), "{}", done.stderr);
+    assert!(done.stderr.starts_with("measuring targets whose figures are known: 7 rows, about "), "{}", done.stderr);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::contestant::{self, OWN, Times};
-use super::{RATES, Run};
+use super::{PacedRun, RATES};
 use crate::arguments::PacedArguments;
 use crate::place::Places;
 use crate::summary::median;
@@ -31,7 +31,7 @@ pub(super) struct PacedRecord<'a> {
     places: &'a Places,
     notes: &'a [String],
     lines: Vec<PacedRow>,
-    runs: &'a [Run],
+    runs: &'a [PacedRun],
 }
 
 /// One client at one rate: medians over the rounds.
@@ -50,7 +50,12 @@ struct PacedRow {
 
 impl<'a> PacedRecord<'a> {
     /// Create the record of a comparison that is over.
-    pub(super) fn new(arguments: &PacedArguments, places: &'a Places, runs: &'a [Run], notes: &'a [String]) -> Self {
+    pub(super) fn new(
+        arguments: &PacedArguments,
+        places: &'a Places,
+        runs: &'a [PacedRun],
+        notes: &'a [String],
+    ) -> Self {
         let PacedArguments { rounds, seconds, connections, seed, .. } = *arguments;
         let everybody = RATES.iter().flat_map(|rate| contestant::ALL.iter().map(move |one| (*rate, one.name)));
         let lines = everybody.filter_map(|(rate, client)| PacedRow::of(runs, rate, client, seconds)).collect();
@@ -60,12 +65,12 @@ impl<'a> PacedRecord<'a> {
 }
 
 impl PacedRow {
-    fn of(runs: &[Run], rate: u32, client: &'static str, seconds: u32) -> Option<Self> {
+    fn of(runs: &[PacedRun], rate: u32, client: &'static str, seconds: u32) -> Option<Self> {
         let at_rate = || runs.iter().filter(move |run| run.rate == rate);
         let own = |round: u32| at_rate().find(|run| run.client == OWN && run.round == round);
         let of = || at_rate().filter(|run| run.client == client);
-        let over = |figure: fn(&Run) -> Option<f64>| median(of().filter_map(figure).collect());
-        let ratio = |run: &Run| Some(run.cpu_us_per_request / own(run.round)?.cpu_us_per_request);
+        let over = |figure: fn(&PacedRun) -> Option<f64>| median(of().filter_map(figure).collect());
+        let ratio = |run: &PacedRun| Some(run.cpu_us_per_request / own(run.round)?.cpu_us_per_request);
         let asked = f64::from(rate) * f64::from(seconds);
         Some(Self {
             rate,

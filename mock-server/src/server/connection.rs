@@ -1,5 +1,5 @@
-//! One connection, from accepted to ended: lent to the HTTP library for as long as answers are HTTP, taken back when a
-//! fault is none, or when it becomes a tunnel.
+//! One connection, from accepted to ended: lent to the HTTP library for as long as answers are HTTP, taken back for a
+//! fault that is not HTTP, or when it becomes a tunnel.
 //!
 //! It must not decide what an answer is (`answer` does).
 

@@ -1,6 +1,6 @@
 //! The target as a forward proxy: who asks is let in or not, where it goes is in reach or not, and then a request is
-//! forwarded or a tunnel opened. `answer` hands over every request that is meant for somebody else; limits, holds and
-//! faults are the target's and do not apply.
+//! forwarded or a tunnel opened. `answer` hands over every request that is meant for somebody else; holds and faults do not
+//! apply, and of the limits only those with `key=session`, which `answer` asks first.
 //!
 //! It must never connect to what [`Reach`](crate::proxy::Reach) does not cover.
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The directory cannot be read.
-    #[error("read the directory of stubs {}: {error}", path.display())]
+    #[error("{} cannot be read: {error}", path.display())]
     Root {
         /// The directory.
         path: PathBuf,
@@ -19,7 +19,7 @@ pub enum LoadError {
     },
     /// Another layout of the directory.
     #[error(
-        "find stubs in {}: there is no directory `mappings` in it; expected mapping files as \
+        "{} has no directory `mappings`; expected mapping files as \
          `mappings/**/*.json` and, beside it, the bodies that they name in `__files`",
         path.display()
     )]
@@ -28,7 +28,7 @@ pub enum LoadError {
         path: PathBuf,
     },
     /// Something is wrong with the files.
-    #[error("load stubs:\n{0}")]
+    #[error("these mapping files cannot be loaded:\n{0}")]
     Wrong(StubProblems),
 }
 

@@ -1,5 +1,5 @@
 //! Seconds and shards as CSV (RFC 4180), a row each. An empty field is what was not measured. Each row ends with the run's
-//! ID and its verdict: tables of several runs may be put under each other, and none of them passes for valid.
+//! ID and its verdict: in tables of several runs below each other, an invalid run stays marked.
 
 use crate::run::report::{IntervalRow, Latency, Report, ShardReport};
 use crawlmark_harness::stats::{SecondCounts, Series};

@@ -1,5 +1,5 @@
 //! `JUnit` XML, one test case per gate of a run or per metric of a comparison, as CI services read it. Properties of the
-//! suite state the validity of the measurement: one that is not valid passes none for sure.
+//! suite state the validity of the measurement: an invalid run proves no test case.
 
 use std::fmt::Write;
 

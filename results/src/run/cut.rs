@@ -1,7 +1,7 @@
 //! A part of a saved run, measured again: some of its seconds, some of its shards, some of its answers.
 //!
 //! A [`Cutter`] is made from the [`Report`](crate::run::report::Report) and what is asked ([`Cut`]), is fed every line of `latency.hlog`
-//! ([`Entry`]), and says what the part came to ([`CutReport`]). The cut of everything is the report, cut for cut and cell
+//! ([`Entry`]), and says what the part came to ([`CutReport`]). The cut of everything equals the report, cell
 //! by cell. Nothing here reads files: [`results`](crate::run::result_dir) does.
 
 mod ask;

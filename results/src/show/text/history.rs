@@ -13,7 +13,8 @@ pub fn history(history: &History) -> Doc {
         facts.extend(past.map(|past| (name, format!("{}, {}", past.started_at, past.result))));
     }
     if history.left_out > 0 {
-        facts.push(("left out", format!("{} results of other plans, machines or names", history.left_out)));
+        let results = if history.left_out == 1 { "result" } else { "results" };
+        facts.push(("left out", format!("{} {results} with another plan, machine or name", history.left_out)));
     }
     if history.is_enough() {
         for found in &history.metrics {
@@ -29,7 +30,7 @@ pub fn history(history: &History) -> Doc {
         facts.push(("changes", format!("{count} {results} {is} not enough to find a change: {needed} needed")));
     }
     Doc::new(history.name.clone())
-        .text(format!("{count} {results} named {} of one plan on one kind of machine", history.name))
+        .text(format!("{count} {results} with the name `{}`, the same plan and the same kind of machine", history.name))
         .facts(facts)
 }
 

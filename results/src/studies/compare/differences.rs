@@ -30,8 +30,8 @@ pub struct Incomparable {
 /// Keys that make two results incomparable when they differ, and why.
 const DECISIVE: [(&str, &str); 7] = [
     ("plan.arrivals", "an open loop's times count waits that a closed loop does not make"),
-    ("plan.rate", "two loads differ, so their figures cannot be compared"),
-    ("plan.shape", "two loads differ, so their figures cannot be compared"),
+    ("plan.rate", "the two runs had different loads, so their figures cannot be compared"),
+    ("plan.shape", "the two runs had different loads, so their figures cannot be compared"),
     ("plan.warmup_us", "one side would leave out requests that the other counts"),
     ("plan.workload.expect", "both sides need the same definition of a good response"),
     ("environment.cpu_model", "two machines are compared, and not two programs"),

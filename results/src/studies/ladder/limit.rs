@@ -151,7 +151,7 @@ fn waiting(reading: &RungReadings) -> Found {
     let law = format!("{in_flight}, {} each, make {bound}/s", micros(us));
     let opening = (reading.connect_mean_us.unwrap_or(0.0) + reading.handshake_us) * reading.opened_per_attempt();
     if opening >= OPENING * us {
-        let of = format!("{} of which open a connection", micros(opening));
+        let of = format!("{} of that to open a connection", micros(opening));
         let law = format!("{in_flight}, {} each, {of}, make {bound}/s", micros(us));
         return Some((LimitedBy::Handshakes, law));
     }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn new_connections_are_the_limit_only_where_opening_them_takes_most_of_the_time() {
         let (found, why) = by(&unpooled());
-        let said = "20 in flight, 160 ms each, 100 ms of which open a connection, make 125/s";
+        let said = "20 in flight, 160 ms each, 100 ms of that to open a connection, make 125/s";
         assert_eq!((found, &*why), (LimitedBy::Handshakes, said));
         // A target whose handshake costs nothing: as many connections, and it is the answers that take the time.
         let cheap = RungReadings { handshake_us: 0.0, ..unpooled() };
