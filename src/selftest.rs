@@ -1,5 +1,13 @@
-//! `crawlmark selftest`: how far off are measurements on this machine? Makes the experiments of the rows, judges them
-//! against what is known to be true, saves, shows.
+//! `crawlmark selftest`: errors of measurements on this machine. Runs the experiments of the requested rows, compares their
+//! figures with known true values, saves the result and shows it.
+//!
+//! | room | for |
+//! |---|---|
+//! | `form` | durations and true values, full and quick |
+//! | `experiment` | runs of each experiment, and their target |
+//! | `seen` | figures of a run |
+//! | `figure`, `judge`, `pairs` | figures of a row, and their tolerances; the comparison (R8) |
+//! | `outcome`, `table` | `selftest.json`; the result as a document |
 
 mod experiment;
 mod figure;

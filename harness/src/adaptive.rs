@@ -1,7 +1,14 @@
-//! `Adaptive`: how many requests one shard may have in flight, and the pace that throttling taught it.
+//! `Adaptive`: the limit on one shard's requests in flight, and the pace that it learnt from throttling.
 //!
 //! Used by a shard's gate and engine when a crawl is adaptive. Pure: it reads no clock and waits nowhere; every moment is
 //! given. It imports nothing of the shard, the pipes or the report.
+//!
+//! | room | for |
+//! |---|---|
+//! | `concurrency` | limit on requests in flight: AIMD or gradient |
+//! | `pace` | learnt pace, and its growth after a pause |
+//! | `ceiling`, `history` | estimates of the target's limit, and the accepted requests behind them |
+//! | `simulation`, `tests` | simulated crawls of limited targets, for tests |
 //!
 //! # Two controls
 //!

@@ -2,6 +2,15 @@
 //!
 //! Made by the command line, read by everyone, stored inside the report. Nothing here touches the system.
 //!
+//! | room | for |
+//! |---|---|
+//! | `arrivals`, `pacing` | arrivals of an open or closed loop; waiting strategies |
+//! | `budget` | shards' shares of a rate, and of each host's limits |
+//! | `throttling` | reaction to throttling, retries and backoff |
+//! | `durations` | durations in JSON, as whole microseconds |
+//! | `error` | errors of a plan, by flag |
+//! | `tests` | laws of splitting, and invalid plans |
+//!
 //! # The split laws
 //!
 //! Part `i` of `total` over `parts` runs from `floor(i * total / parts)` to `floor((i + 1) * total / parts)`, in

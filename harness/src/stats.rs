@@ -2,6 +2,16 @@
 //!
 //! `record` takes a [`Sample`]; `merge` is associative and commutative with an identity, and merged shards equal one
 //! recorder that was fed everything, cell by cell. Percentiles are computed after merging and never averaged.
+//!
+//! | room | for |
+//! |---|---|
+//! | `table` | `counters!`, which declares counters and merges them |
+//! | `counters` | items by state, attempts by outcome, connections |
+//! | `order` | median, ranks, samples that a percentile takes |
+//! | `cells`, `timing` | non-empty cells of a histogram; one distribution of times |
+//! | `coarse`, `groups` | small distributions; counts and times by host and URL template |
+//! | `answers`, `bins` | parts of a second: number of responses, counts and times |
+//! | `failures` | failures by cause, with an example |
 
 mod answers;
 mod bins;

@@ -1,10 +1,18 @@
-//! Limits: how many requests of one key the target lets through, by which algorithm, for clients, and what the others are
-//! told. The limiter asks a limit's [`Algorithm`] about each request, with the key's word in shared memory.
+//! Limits on the requests of one key: the algorithm that admits or refuses them, and the form of a refusal. The limiter asks a
+//! limit's [`Algorithm`] about each request, with the key's word in shared memory.
 //!
 //! The status 429 is in `Limit::new`, and others for `status=` in `limit/text.rs`; `server/quota.rs` writes the response.
 //!
 //! It must not read the time, and it must not keep state anywhere but in that one word: this is what makes several
 //! processes admit exactly what one would.
+//!
+//! | room | for |
+//! |---|---|
+//! | `key` | keys: everyone, address, prefix, header, session |
+//! | `algorithm` | one type for all algorithms, and their decisions |
+//! | `bucket`, `fixed_window`, `sliding_window` | algorithms with a rate: GCRA and buckets, windows |
+//! | `refusal` | `Retry-After`, body and quota fields |
+//! | `text` | limits as text: parsed and formatted |
 
 mod algorithm;
 mod bucket;

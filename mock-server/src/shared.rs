@@ -1,10 +1,19 @@
-//! Memory that all serving processes have in common: one mapping, made before the first fork, that holds the ledger's
+//! Memory shared by all serving processes: one mapping, made before the first fork, that holds the ledger's
 //! counters, the requests in flight, the ids seen, the requests per millisecond and the limiter's words. `LedgerWriter`,
 //! `Ledger` and the server work on it through [`Shared`].
 //!
 //! It is the one file of this crate with unsafe code, and it must not interpret what it holds: each part has a file of
 //! its own. The parts consist of atomics only, so processes and threads may use them at the same time without a lock
 //! that a killed process could leave behind.
+//!
+//! | room | for |
+//! |---|---|
+//! | `counters` | counters of one process |
+//! | `in_flight`, `seen`, `window` | requests: in flight, per ID, per millisecond |
+//! | `names` | numbers of addresses, sessions and limits |
+//! | `lock`, `keys` | lock between processes; words of a limit's keys |
+//! | `log` | changes of stubs at run time; recorded requests |
+//! | `scenarios` | states of scenarios |
 
 mod counters;
 mod in_flight;

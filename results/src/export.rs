@@ -1,9 +1,18 @@
-//! The report in the formats of other tools: each a small projection of a [`Report`], and nothing that is not in it.
+//! Exports of a [`Report`] in the formats of other tools. Each shows a part of the report and adds nothing to it.
 //!
 //! Called by the commands and by `run/result_dir`. Pure: a report goes in, a text comes out. What too few samples
 //! speak for is left out, or empty where the format has a column for it; what is only known to be no less than its value is
 //! never shown as the value. Whether the measurement is valid goes into every format that has a place for it, and each
 //! module says which place that is.
+//!
+//! | room | for |
+//! |---|---|
+//! | `csv` | seconds and shards as CSV |
+//! | `hgrm` | percentiles for the plotter of `HdrHistogram` |
+//! | `openmetrics` | counters, gauges and histograms for Prometheus |
+//! | `k6` | summary as k6 passes it to `handleSummary` |
+//! | `junit` | thresholds of a run, or metrics of a comparison, as test cases |
+//! | `points`, `bencher`, `github` | figures for a history of benchmarks, in two formats |
 
 mod bencher;
 mod csv;

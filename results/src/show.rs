@@ -7,6 +7,7 @@
 //! | [`plot`] | the plots of runs and studies, as SVG and PNG |
 //! | [`chart`] | description of a chart, its colours, and its painter (`chart/svg.rs`) |
 //! | [`text`] | numbers and lines |
+//! | `xml` | text escaped for XML and HTML |
 //! | [`visible()`] | text without characters that hide or reorder |
 
 pub mod chart;

@@ -1,11 +1,18 @@
 //! Decoder of the HTTP/1.1 responses of a connection: bytes in, events out, no I/O and no clock. The hot path.
 //!
 //! The connection passes it the bytes that it has read; fuzzing and tests pass it anything else. It keeps no bytes but the last head,
-//! by which it recognises the next one: the caller passes unused input again, with more bytes after it. It must not know what a status or a field means beyond
-//! the framing of the message.
+//! by which it recognises the next one: the caller passes unused input again, with more bytes after it. It must not know what a
+//! status or a field means beyond the framing of the message.
 //!
 //! Every response that it accepts, hyper's client accepts, too: `corpus` lists responses and their readings, `oracle` compares the
 //! two decoders on them.
+//!
+//! | room | for |
+//! |---|---|
+//! | `head`, `repeat` | framing from a head; recognition of a repeated head |
+//! | `chunked` | chunked content |
+//! | `laws` | properties for any bytes, for fuzzing and tests |
+//! | `corpus`, `oracle`, `tests` | known responses, comparison with hyper's client, tests |
 
 mod chunked;
 #[cfg(test)]

@@ -1,10 +1,18 @@
-//! Throttling: what an answer asks of its client, in every dialect that targets speak. Pure functions of an answer's status
-//! and header fields; the crawl calls them, and they are public so that fuzzers can.
+//! Throttling: signals of a response about waits and quotas, in every dialect that targets use. Pure functions of a response's
+//! status and header fields; the crawl calls them, and they are public so that fuzzers can.
 //!
 //! It must not read a clock, draw a number or wait: instants are given, waiting, jitter and caps are the harness's.
 //!
-//! Nothing that cannot be read counts: a field that is malformed, negative or absurd is as good as absent. Where readable fields of one rank contradict each
-//! other, the longest wait holds.
+//! A field that is malformed, negative or absurd counts as absent. Where readable fields of one rank contradict each other, the
+//! longest wait holds.
+//!
+//! | room | for |
+//! |---|---|
+//! | `value` | numbers, spans and instants in header fields |
+//! | `fields`, `structured` | header fields about limits, those of the IETF draft |
+//! | `quota` | strictest of several quotas |
+//! | `retry` | rules for retries, by method, status and error |
+//! | `laws`, `tests` | laws for any response, for fuzzing; real responses |
 
 mod fields;
 #[cfg(any(test, fuzzing))]

@@ -1,4 +1,4 @@
-//! The experiments: which runs each of them is, of what target, and for how long. Each run has a target and shards of its
+//! The experiments: the runs of each, their target and their duration. Each run has a target and shards of its
 //! own, and leaves nothing behind for the next one.
 
 use std::net::SocketAddr;

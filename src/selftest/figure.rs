@@ -1,4 +1,4 @@
-//! A figure of a row: what is true, what was measured, and how far the two may be apart.
+//! A figure of a row: its true value, its measured value, and the tolerance between them.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! From what an attempt showed to the figures of a row. Pure: the truth, the tolerances and the rule of what counts.
+//! Figures of a row, from the runs of an attempt. Pure: the true values, the tolerances, and the rule of which runs count.
 
 #[cfg(test)]
 mod tests;

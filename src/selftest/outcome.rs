@@ -1,4 +1,4 @@
-//! The outcome: what became of each row over its attempts, and the verdict over all. Saved as `selftest.json`
+//! The outcome: the result of each row over its attempts, and the verdict over all. Saved as `selftest.json`
 //! (`crawlmark.selftest/1`); everything shown is rendered from it.
 
 use crawlmark_results::run::report::Environment;

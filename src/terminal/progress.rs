@@ -1,8 +1,16 @@
-//! A run as it goes: a view that is drawn in place on a terminal, lines elsewhere. From the supervisor's loop, without a
+//! Progress of a run: a view that is drawn in place on a terminal, lines elsewhere. Called from the supervisor's loop; starts no
 //! thread.
 //!
-//! `gauge` reads off what is shown; `table`, `details`, `sparkline` and `fold` make text of it, `panels` and `chart` make charts;
-//! `frame` puts that together for a terminal of a given size, and `canvas` draws it.
+//! | room | for |
+//! |---|---|
+//! | `gauge` | figures read from the run |
+//! | `text`, `words` | lines as data; number formats, and words on failures |
+//! | `table`, `fold` | rows of shards, and the choice of shards |
+//! | `sparkline`, `details` | a course of values as one line; lines below the total |
+//! | `chart`, `panels` | charts made of characters; panels of the live view |
+//! | `frame`, `canvas` | the view for a given size, drawn in place |
+//! | `bars`, `lines` | progress on a terminal; progress elsewhere |
+//! | `samples` | runs for tests |
 
 mod bars;
 mod canvas;

@@ -1,4 +1,4 @@
-//! The pace that throttling teaches: when the next request may go, and how that changes.
+//! The pace learnt from throttling: the earliest time of the next request, and its changes.
 //!
 //! Kept by a shard's `Adaptive`. It plans (a schedule with a little slack, as the budget's pacer) and it learns (once per
 //! episode, from [`super::ceiling`]); it never waits.

@@ -1,4 +1,4 @@
-//! When requests arrive: as soon as they can, or by a timetable that the whole run shares.
+//! Arrivals of requests: as soon as possible, or by a timetable that the whole run shares.
 //!
 //! Pure data; `pacer` makes instants of it.
 

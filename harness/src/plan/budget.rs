@@ -1,4 +1,4 @@
-//! Shares of a rate: what a budget comes to in one shard, and what each host is spared there.
+//! Shares of a rate: one shard's part of a budget, and of the limits of each host.
 
 use std::time::Duration;
 

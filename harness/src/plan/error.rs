@@ -1,4 +1,4 @@
-//! Reasons why a plan makes no sense, by the flag that has to change.
+//! Errors of a plan, by the flag that has to change.
 
 use std::time::Duration;
 

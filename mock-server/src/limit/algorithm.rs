@@ -1,5 +1,5 @@
-//! Algorithms of limits as one: each decides about a key from a word of 64 bits and a reading of the clock. The table of
-//! keys stores the words, the limiter asks.
+//! One type for all algorithms of limits: each decides about a key from a word of 64 bits and a reading of the clock. The table
+//! of keys stores the words, the limiter asks.
 //!
 //! It must not read a clock or store anything.
 

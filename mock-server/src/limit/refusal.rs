@@ -1,4 +1,4 @@
-//! Answers of a limit to its clients: the status of a refusal, when to come back, and how much is left.
+//! Signals of a limit to its clients: `Retry-After` and body of a refusal, and header fields with the remaining quota.
 //!
 //! It must not write a header: the server does.
 

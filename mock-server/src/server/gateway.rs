@@ -1,8 +1,15 @@
-//! The target as a forward proxy: who asks is let in or not, where it goes is in reach or not, and then a request is
-//! forwarded or a tunnel opened. `answer` hands over every request that is meant for somebody else; holds and faults do not
-//! apply, and of the limits only those with `key=session`, which `answer` asks first.
+//! The target as a forward proxy: check the credentials of the client and the reach of the destination, then forward the request
+//! or open a tunnel. `answer` hands over every request for another server; holds and faults do not apply, and of the limits only
+//! those with `key=session`, which `answer` asks first.
 //!
 //! It must never connect to what [`Reach`](crate::proxy::Reach) does not cover.
+//!
+//! | room | for |
+//! |---|---|
+//! | `failure` | errors of the proxy, and their responses |
+//! | `upstream`, `pool` | connections to destinations: opening, reuse within a session |
+//! | `headers`, `forward` | forwarded requests, and their header fields |
+//! | `tunnel` | bytes of a tunnel |
 
 mod failure;
 mod forward;

@@ -1,5 +1,5 @@
-//! A log that all processes append to and read: what one of them is told at run time and all have to do, and what
-//! arrived at any of them. The stubs and the request journal keep theirs in it.
+//! A log that all processes append to and read. The stubs keep their changes at run time in one, the request journal its records
+//! in another.
 //!
 //! It must not know what its records mean.
 

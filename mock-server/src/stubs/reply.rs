@@ -3,6 +3,13 @@
 //!
 //! It must not send or wait, and what looks random in it must stay a function of the given draws.
 //!
+//! | room | for |
+//! |---|---|
+//! | `fields`, `json` | values read and written as Jackson does |
+//! | `files`, `body`, `headers` | files of bodies, bodies, header fields |
+//! | `delay`, `dribble` | delays; bodies in pieces |
+//! | `tests` | responses compared with WireMock's |
+//!
 //! Source: `ResponseDefinition`, `Body`, `StubResponseRenderer` of WireMock 3.13.
 
 mod body;

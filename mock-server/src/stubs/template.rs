@@ -1,6 +1,14 @@
 //! Templates: texts with `{{tags}}` that are filled in for each request, in the part of Handlebars that stubs use most.
 //! They are compiled when a stub is loaded; whatever is not served here is refused then. `reply` compiles and renders.
 //!
+//! | room | for |
+//! |---|---|
+//! | `scan`, `parse` | tags and tokens of a text; expressions of a tag |
+//! | `expression`, `value` | expressions, and the values they evaluate to |
+//! | `field` | fields of the request |
+//! | `helper`, `date`, `decimal`, `random` | helpers: arguments, `now`, `math`, random values |
+//! | `tests` | templates compared with WireMock's |
+//!
 //! Served are `request.*`, `parameters.*`, the helpers `now` (and `date`), `randomInt`, `randomValue`, `pickRandom`,
 //! `math` and `jsonPath`, sub-expressions of these, comments, and tags escaped with `\`. `{{x}}`, `{{{x}}}` and `{{&x}}` are the same:
 //! WireMock's server never escapes.

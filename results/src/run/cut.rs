@@ -1,8 +1,17 @@
-//! A part of a saved run, measured again: some of its seconds, some of its shards, some of its answers.
+//! Parts of a saved run, measured again: selected seconds, shards and responses.
 //!
-//! A [`Cutter`] is made from the [`Report`](crate::run::report::Report) and what is asked ([`Cut`]), is fed every line of `latency.hlog`
-//! ([`Entry`]), and says what the part came to ([`CutReport`]). The cut of everything equals the report, cell
-//! by cell. Nothing here reads files: [`results`](crate::run::result_dir) does.
+//! A [`Cutter`] is made from the [`Report`](crate::run::report::Report) and the requested part ([`Cut`]), receives every line of
+//! `latency.hlog` ([`Entry`]), and returns the results of the part ([`CutReport`]). The cut of everything equals the report, cell
+//! by cell. Nothing here reads files: [`result_dir`](crate::run::result_dir) does.
+//!
+//! | room | for |
+//! |---|---|
+//! | `ask` | requested part, resolved to seconds and shards of the run |
+//! | `steady` | detection of the steady state |
+//! | `entry` | lines of `latency.hlog` |
+//! | `cells`, `cutter` | sums of lines, and the results of the part |
+//! | `cut_report`, `words` | results as saved, and as a document |
+//! | [`laws`] | laws of reading any line, for fuzzing and tests |
 
 mod ask;
 mod cells;

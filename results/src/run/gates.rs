@@ -8,6 +8,14 @@
 //! A condition is what has to hold, as k6's thresholds and every other tool's are. An undecided one neither holds nor is
 //! broken: a percentile is judged only with [`SAMPLES_BEYOND`] samples beyond it, and one that is only known to be no less
 //! than its value breaks `<` when that value does, and leaves it undecided otherwise.
+//!
+//! | room | for |
+//! |---|---|
+//! | `metric` | metrics by name, and their units |
+//! | `measured` | measured value of a metric, or the reason for none |
+//! | `condition`, `parse` | conditions, and their parser |
+//! | `shortage` | conditions that a planned run cannot decide |
+//! | `live` | conditions watched during the run, and their verdicts |
 
 mod condition;
 mod live;

@@ -11,7 +11,7 @@
 //! | `validity` | checks of a run and their verdict |
 //! | `gate` | results of thresholds |
 //! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
-//! | `interval`, `course`, `shard` | figures per second, per shard over time, per shard |
+//! | `interval`, `bin`, `course`, `shard` | figures per second, per tenth of a second, per shard over time, per shard |
 //! | `schedule`, `budget`, `limit`, `throttling` | open loop, rate budgets, limits that requests waited for, pauses and waits |
 //! | `environment`, `host` | machine; system-wide counters |
 //! | `command` | recorded command line |

@@ -1,6 +1,14 @@
 //! The result directory: written under a temporary name beside its own, renamed once it is complete; and read back.
 //!
 //! [`ResultDir::finish`] writes `result.json`, then the page, the summary and the plots that `made` makes of it.
+//!
+//! | room | for |
+//! |---|---|
+//! | `log`, `made` | writing: `latency.hlog`; page, summary and plots |
+//! | `left` | unfinished directories of earlier runs, and their locks |
+//! | [`foreign`], `read`, `logged` | reading: bounds of saved files, results, `latency.hlog` |
+//! | `consistency`, `agreement` | contradictions in a report, and between a study and its rounds |
+//! | [`laws`] | laws of reading any file, for fuzzing and tests |
 
 mod agreement;
 mod consistency;

@@ -8,6 +8,17 @@
 //! refuse as many, and as many of those that find it used up. A limit that allows nothing at once refuses what comes closer together by
 //! any lateness: it reads low, and the result says so. It is *stopped* early when most of it is refused or fails. What met the objectives although this side was disturbed did meet them: that is a pass.
 //!
+//! | room | for |
+//! |---|---|
+//! | `pace` | offered rates in whole steps |
+//! | [`search`] | choice of the next rate, and of the end |
+//! | `probe`, `growth`, `failure` | probes: result, growing response times, cause of a failure |
+//! | `hindsight` | corrections of earlier probes by later ones |
+//! | `hidden`, `knee` | lower capacities that are not excluded; knee of the latency curve |
+//! | `saved`, `journal`, `laws` | `capacity.json`, the journal of a search, laws of saved probes |
+//! | `words` | capacity as a document, probes as lines |
+//! | `tests` | whole searches on targets of known capacity |
+//!
 //! # Search
 //!
 //! From the least rate upward by factors of two, in short probes (*scouts*), until one fails: so no rate is offered that is more

@@ -4,6 +4,17 @@
 //! by the code that reads them back, which then gets the same verdict. Pure: it runs nothing, reads no clock, draws no number. It
 //! never compares two single runs, and never data that were taken one arm after the other.
 //!
+//! | room | for |
+//! |---|---|
+//! | `design`, `schedule` | arms, rounds and pairs; the order in which pairs run |
+//! | `metric`, `taken` | metrics and their readings; a saved run as a round |
+//! | `signed_rank`, `estimate`, `holm` | test of a difference, its size, correction for several metrics |
+//! | `rule`, `seen`, `finding` | looks and their error, verdicts at a look, result |
+//! | `differences` | differences in plan, machine and version |
+//! | `saved`, `words` | `comparison.json`; comparison as a document and in lines |
+//! | `history` | changes in a history of single runs |
+//! | `tests` | verdicts of given pairs |
+//!
 //! # Method
 //!
 //! The unit is a [`Pair`] of rounds with fresh processes and the same seed and IDs, one right after the other, in an order

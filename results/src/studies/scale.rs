@@ -1,6 +1,15 @@
-//! `Scaling`: how throughput grows with the shards, or with the connections. Judges rounds that ran at several sizes.
+//! `Scaling`: growth of throughput with the shards, or with the connections. Judges rounds that ran at several sizes.
 //!
 //! Called by `scale` with all rounds that it ran. Pure: it runs nothing, reads no clock, draws no number but the [`order()`].
+//!
+//! | room | for |
+//! |---|---|
+//! | `order` | order in which the sizes of a repeat run |
+//! | `round`, `point`, `curve` | one round, the rounds of one size, all sizes |
+//! | `estimate` | median of repeats, with its interval |
+//! | `usl` | fit of the Universal Scalability Law |
+//! | `words` | scaling as a headline, a table and notes |
+//! | `tests` | results of known rounds |
 //!
 //! # Method
 //!

@@ -1,4 +1,4 @@
-//! A run as it goes, on a terminal: drawn in place.
+//! Progress of a run on a terminal, drawn in place.
 
 use std::time::Duration;
 

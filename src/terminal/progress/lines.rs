@@ -1,5 +1,5 @@
-//! A run as it goes, where there is no terminal to draw on: a line a second, and after a minute every ten seconds, for
-//! these go to logs that people scroll through.
+//! Progress of a run where there is no terminal to draw on: a line a second, and after a minute one every ten seconds, because
+//! these lines go to logs that people scroll through.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The body of a stub's answer: which of the fields that may hold it counts, and its bytes.
+//! The body of a stub's answer, from the first of its four fields that is present.
 
 use super::files::Files;
 use super::{Templates, fields, json};

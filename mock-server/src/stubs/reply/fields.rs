@@ -1,5 +1,5 @@
-//! Fields of a stub's answer: which there may be, and what Java's JSON reader (Jackson) makes of values that are not
-//! quite of the type that is asked for. `reply` and its parts read with this.
+//! Values of a stub's fields, converted to the wanted type as Java's JSON reader (Jackson) converts them. `reply` and its parts
+//! read with this.
 //!
 //! It must not know what a field means.
 

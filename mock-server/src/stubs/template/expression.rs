@@ -1,4 +1,4 @@
-//! The expression in a tag: a field of the request, a helper with what it works on, or a value. What it comes to.
+//! The expression in a tag: a field of the request, a helper with its arguments, or a value; and its evaluation.
 
 use super::date::CompiledNow;
 use super::decimal::Operator;

@@ -1,4 +1,4 @@
-//! `request.…`: what a template can say about the request.
+//! `request.…`: the fields of the request that templates can use.
 
 use super::Occasion;
 use super::value::Value;

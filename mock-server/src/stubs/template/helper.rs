@@ -1,4 +1,4 @@
-//! The helpers that there are, and what they are given.
+//! The helpers, by name, and their arguments.
 //!
 //! It must not accept what cannot be filled in: whatever can be known when a stub is loaded is checked then.
 

@@ -1,4 +1,4 @@
-//! From what stands between the braces to an expression.
+//! Parser of the text between braces: returns an expression.
 
 use super::expression::Expression;
 use super::field::Field;

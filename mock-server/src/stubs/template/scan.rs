@@ -1,4 +1,4 @@
-//! From a template's text to texts and tags, and from a tag's text to tokens.
+//! Scanner: splits a template into texts and tags, and a tag into tokens.
 //!
 //! It must not know what a tag means.
 

@@ -1,4 +1,4 @@
-//! `CutReport`: what a part of a run came to, as it is printed and saved (schema `crawlmark.cut/1`).
+//! `CutReport`: results of a part of a run, as printed and saved (schema `crawlmark.cut/1`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Adds up the lines of a log that belong to a part of a run, and says what the part came to.
+//! Adds up the lines of a log that belong to a part of a run, and returns its results.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A line of `latency.hlog`, read: which shard, which series, which second, and how many values lie in which cell.
+//! Lines of `latency.hlog`, parsed: shard, series, second, and the number of values in each cell.
 //!
 //! The bytes are foreign: a log may be cut short, damaged, or somebody else's. Whatever a line says, reading it neither
 //! panics nor takes more memory than a histogram of the run's own bounds has cells.

@@ -1,4 +1,4 @@
-//! A condition as it was understood, and how it is written.
+//! A parsed condition, and its text.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! From text to a condition. Every error says where, what was wrong and what would be right.
+//! Parser of conditions. Every error says where it is, what is wrong and what would be right.
 //!
 //! ```text
 //! condition = metric [ "[" seconds "]" ] op limit

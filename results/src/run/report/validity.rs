@@ -1,8 +1,18 @@
-//! Validity of a run: decides whether its result is valid, and why not. Every check is listed, those that could not be made too.
+//! Validity of a run: its verdict, the reasons for it, and every check, including those that could not be made.
 //!
 //! One row of [`GATES`] per check, one small function per row, every limit with its reason in [`thresholds`]. A check that finds
 //! something says what happened, what that means for the numbers and what to do. (The user's thresholds are in
 //! [`gates`](crate::run::gates).)
+//!
+//! | room | for |
+//! |---|---|
+//! | `thresholds` | limits of the checks, each with its reason |
+//! | `wording` | words that findings share |
+//! | `shards` | exit, totals, CPU and event-loop delay of each shard |
+//! | `answers` | failed, cut-off and throttled requests; time without good responses |
+//! | `machine` | CPU pressure, ports, descriptors, network |
+//! | `open_loop` | open loop: dropped requests, waits for connections and limits |
+//! | `tests` | findings, and the same cases just below the limits |
 
 mod answers;
 mod machine;

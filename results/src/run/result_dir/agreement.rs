@@ -1,4 +1,4 @@
-//! Agreement of a saved value with the same value, made again from what it was made of.
+//! Comparison of a saved value with the same value, computed again from its sources.
 //!
 //! Called by readers of studies, whose journals and comparisons repeat what the results of their rounds say.
 

@@ -1,4 +1,4 @@
-//! Cause of a failed probe in one word, for plots: what the objective that broke first is on.
+//! Cause of a failed probe in one word, for plots: the subject of the objective that broke first.
 
 use super::hindsight::{BY_BURST, BY_TARGET};
 use super::probe::{ProbeReport, STARVED};

@@ -1,4 +1,4 @@
-//! A probe: what its run read, and whether that speaks for or against the target.
+//! A probe: the readings of its run, and the result that they lead to.
 
 mod counts;
 mod judge;

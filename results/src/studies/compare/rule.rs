@@ -1,4 +1,4 @@
-//! When a comparison looks, how much error each look may spend, and the smallest loss that it would have found.
+//! Looks of a comparison: the pairs and the error of each, and the smallest loss that it would have found.
 //!
 //! Constants of the method: [`super::judge`] applies them.
 

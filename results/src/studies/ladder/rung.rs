@@ -1,4 +1,4 @@
-//! The rungs as they were published: what changed, how fast it then went, and what its author said was the limit.
+//! The rungs as published: the change, the rate that it reached, and the limit according to its author.
 
 use serde::{Deserialize, Serialize};
 

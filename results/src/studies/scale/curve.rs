@@ -1,4 +1,4 @@
-//! Sizes that differ in one thing, and how throughput grows with it.
+//! Growth of throughput over sizes that differ in one quantity: shards or connections.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A median of a few repeats and what is known of it, without an assumption about their noise.
+//! Median of a few repeats, with its interval, without an assumption about their noise.
 //!
 //! The interval from the `(k+1)`-th smallest to the `(k+1)`-th greatest of `n` independent values of one continuous distribution,
 //! whatever it is, holds that distribution's median with a probability of exactly `1 - 2 P(B <= k)`, B being binomial with `n` and

@@ -1,4 +1,4 @@
-//! Gates on what the target answered.
+//! Checks of the target's responses.
 
 use super::thresholds::{
     CUT_OFF_CLOSED, DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, LEAST_PARTLY_DEAD_S, LONGER_THAN_SLOWEST, MOST_FAILED,

@@ -1,4 +1,4 @@
-//! Gates on the machine: its CPUs, its ports, its descriptors, its network.
+//! Checks of the machine: its CPUs, ports, descriptors and network.
 
 use super::answers::failed_with;
 use super::thresholds::{

@@ -1,4 +1,4 @@
-//! Gates on what only an open loop has to keep: what was due went, and the response times are the target's.
+//! Checks of an open loop: requests went when they were due, and the response times are the target's.
 
 use super::shards::times;
 use super::thresholds::{DROPPED, WAIT_OF_RESPONSE, WAIT_US};

@@ -1,4 +1,4 @@
-//! Gates on each shard: its end, its sums, and whether it had its CPU when it needed it.
+//! Checks of each shard: its end, its totals, and the CPU time that it got.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! From where on a reading is a finding, and why from there. All of them in one place; changing one changes what `valid`
+//! Limits from which on a reading is a finding, each with its reason. All are in one place; changing one changes what `valid`
 //! means, which the changelog has to say.
 
 /// CPU over time of a shard. One that uses more has no room left: what it measures is partly its own queueing.
