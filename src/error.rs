@@ -155,7 +155,7 @@ impl Error {
         }
     }
 
-    /// What could not be connected to, and the cause, without a remedy: `127.0.0.1:9 (Connection refused)`.
+    /// Address that could not be connected to and the cause, without a remedy: `127.0.0.1:9 (Connection refused)`.
     fn host_and_cause(&self) -> String {
         let cause = self.cause();
         match self {

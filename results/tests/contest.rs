@@ -246,7 +246,7 @@ fn what_differs_is_told_and_two_loads_are_refused() {
     assert_eq!(comparable(&found), Ok(()));
     other.plan.run.rate = None;
     let refusal = comparable(&differences(&base, &other)).unwrap_err().to_string();
-    assert!(refusal.contains("plan.rate") && refusal.contains("two loads"), "{refusal}");
+    assert!(refusal.contains("plan.rate") && refusal.contains("different loads"), "{refusal}");
     let mut elsewhere = base.clone();
     elsewhere.environment.cores += 1;
     assert!(comparable(&differences(&base, &elsewhere)).unwrap_err().to_string().contains("two machines"));

@@ -225,7 +225,7 @@ fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
     assert!(done.stderr.contains("there is nothing to compare") && !done.out().exists(), "{}", done.stderr);
     // Two loads are two things: known once a pair has run.
     let done = ab(&["--base", "--rate 2000", "--cand", "--rate 3000"], &SHORT).code(&[2]);
-    assert!(done.stderr.contains("plan.rate") && done.stderr.contains("two loads"), "{}", done.stderr);
+    assert!(done.stderr.contains("plan.rate") && done.stderr.contains("different loads"), "{}", done.stderr);
 }
 
 #[test]
