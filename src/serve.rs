@@ -67,8 +67,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
 /// The stubs below `root`. What is left out is said on standard error.
 fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
     let on_unsupported = if args.lenient { OnUnsupported::Skip } else { OnUnsupported::Refuse };
-    let mappings = Mappings::load(root, on_unsupported)
-        .map_err(|error| Error::Usage(format!("--stubs {}: {error}", root.display())))?;
+    let mappings = Mappings::load(root, on_unsupported).map_err(|error| Error::Usage(format!("--stubs: {error}")))?;
     if mappings.skipped() > 0 {
         let (left_out, served) = (mappings.skipped(), mappings.len());
         let why = mappings.warnings();

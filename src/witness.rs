@@ -19,7 +19,8 @@ const OF_PROXIES: [u16; 6] = [401, 403, 407, 502, 503, 504];
 /// connection that is not counted here: both count from when they are sent and open. The same is true of the status of an
 /// answer whose head was longer than the crawl reads, as a fault of the target makes it. What was sent on a connection
 /// that a limit of the target refused never arrived, and what found no connection was not sent: if it was tried again,
-/// the target saw the item for the first time. A connection is in the target's counts with its first request. A shard
+/// the target saw the item for the first time. A connection is in the target's counts with its first request,
+/// so one whose first request was held back until the end is not. A shard
 /// that died has not told what it sent, so nothing can be compared then. IDs are compared as far as the target tracks them.
 /// A proxy opens connections of its own, which are not compared then, and may refuse a request itself.
 pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
@@ -36,7 +37,7 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     };
     let refused_by_proxy = OF_PROXIES.map(by_proxy).iter().sum::<u64>() + errors(ErrorKind::ProxyAuth);
     let unreceived = unreceived + refused_by_proxy;
-    let unsent = totals.attempts.saturating_sub(totals.attempts_sent);
+    let (unsent, unused) = (totals.attempts.saturating_sub(totals.attempts_sent), totals.connections_unused);
     let mut differences = Vec::new();
     let mut check = |what: &str, (ours, theirs): (u64, u64), (fewer, more): (u64, u64)| {
         if ours > theirs + cut_off + fewer || theirs > ours + more {
@@ -45,7 +46,7 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     };
     check("requests", (totals.attempts_sent, ledger.requests), (unreceived, 0));
     if !is_proxied {
-        check("connections", (totals.connections_opened, ledger.connections), (unreceived + unsent, 0));
+        check("connections", (totals.connections_opened, ledger.connections), (unreceived + unsent + unused, 0));
     }
     if ledger.uniqueness_exact {
         let items = totals.attempts_sent.saturating_sub(totals.retries);

@@ -260,6 +260,11 @@ impl ShardStats {
         }
     }
 
+    /// Count a connection whose first request was held back until the end of the run.
+    pub const fn leave_unused(&mut self) {
+        self.counters.leave_unused();
+    }
+
     /// Counts that the shard's loop looked up so late.
     pub fn look_up_late(&mut self, ns: u64) {
         self.timing_mut(Series::LoopLag).record(ns);

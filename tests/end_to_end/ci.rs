@@ -303,7 +303,7 @@ fn a_push_adds_to_the_history() {
             assert_eq!(ended.code, Some(0), "{}", ended.said);
             said = ended.said + &ended.summary;
         }
-        assert!(said.contains("1 result named service"), "{said}");
+        assert!(said.contains("1 result with the name `service`"), "{said}");
         for file in ["history/0123abc/result.json", "benchmark-bigger.json", "benchmark-smaller.json", "bencher.json"] {
             let text = fs::read_to_string(runner.path("work").join(file)).unwrap();
             assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{file}: {text}");

@@ -56,6 +56,8 @@ struct UnderWay {
     /// The interval in which it counts.
     interval: u64,
     permit: Permit,
+    /// True if it has opened a connection.
+    has_opened: bool,
 }
 
 #[derive(Debug)]
@@ -172,7 +174,7 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         self.flights[lane].begin();
         let interval = books.intervals.begin(permit.intended);
-        self.under_way[lane].set(Some(UnderWay { interval, permit: *permit }));
+        self.under_way[lane].set(Some(UnderWay { interval, permit: *permit, has_opened: false }));
         books.peak_in_flight = books.peak_in_flight.max(books.intervals.in_flight());
     }
 
@@ -188,6 +190,7 @@ impl<W: Workload> Engine<W> {
         let Some((opened, under_way)) = self.flights[lane].take_opened().zip(self.under_way[lane].get()) else {
             return;
         };
+        self.under_way[lane].set(Some(UnderWay { has_opened: true, ..under_way }));
         self.books.borrow_mut().open_connection(under_way.permit.intended, (self.clock.now(), &opened));
     }
 
@@ -272,12 +275,15 @@ impl<W: Workload> Engine<W> {
     /// Takes back the attempt of a lane that the closed gate withdrew before its request was sent, as if it had not begun.
     fn withdraw(&self, lane: usize) {
         self.book_connection(lane);
-        let Some(UnderWay { interval, permit }) = self.under_way[lane].take() else { return };
+        let Some(UnderWay { interval, permit, has_opened }) = self.under_way[lane].take() else { return };
         let Permit { attempt, first_intended, intended, .. } = permit;
         let (now, is_retry) = (self.clock.now(), attempt > 0);
         let is_dropped = self.gate.withdraw(lane, &permit, now);
         let mut books = self.books.borrow_mut();
         books.intervals.withdraw(interval);
+        if has_opened {
+            books.stats.leave_unused();
+        }
         if is_retry {
             books.leave_item(first_intended, now);
         }
@@ -298,7 +304,7 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {
-            let Some(UnderWay { interval, permit }) = under_way.take() else { continue };
+            let Some(UnderWay { interval, permit, .. }) = under_way.take() else { continue };
             let Permit { attempt, intended, .. } = permit;
             books.close_unsolicited(now, flight.take_unsolicited());
             if let Some(opened) = flight.take_opened() {

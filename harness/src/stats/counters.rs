@@ -56,6 +56,8 @@ counters! {
         soft_blocked: u64 as "challenge pages",
         /// Connections opened.
         connections_opened: u64 as "connections opened",
+        /// Those of them that carried no request: the run ended while a limit or a pause held its first one back.
+        connections_unused: u64 as "opened and never used",
         /// Connections closed because the target sent bytes that no request had asked for.
         unsolicited: u64 as "closed for unsolicited bytes",
         /// Bytes of requests, heads included.
@@ -239,6 +241,11 @@ impl Counters {
     /// Count a request of an open loop that was scheduled and never went.
     pub(crate) const fn drop_request(&mut self) {
         self.requests.dropped += 1;
+    }
+
+    /// Count a connection whose first request was held back until the end of the run.
+    pub(crate) const fn leave_unused(&mut self) {
+        self.requests.connections_unused += 1;
     }
 
     /// Count connections that were closed for unsolicited bytes.

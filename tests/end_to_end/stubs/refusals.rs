@@ -124,7 +124,7 @@ fn a_directory_that_is_none_is_refused() {
     let none = root.path().join("nothing");
     let refusal_of_none = refusal(&none, &[]);
     assert!(refusal_of_none.contains(none.to_str().unwrap()) && refusal_of_none.contains("No such file"));
-    assert!(refusal(root.path(), &[]).contains("there is no directory `mappings` in it"));
+    assert!(refusal(root.path(), &[]).contains("has no directory `mappings`"));
     assert!(refusal(&root.path().join("__files/a.txt"), &[]).contains("Not a directory"));
 }
 

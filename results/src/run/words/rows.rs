@@ -58,11 +58,12 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows.push((
         "traffic",
         format!(
-            "{} opened{}{}{}, {} sent, {} received",
+            "{} opened{}{}{}{}, {} sent, {} received",
             counted(totals.connections_opened, "connection"),
             not_kept(report),
             checked(report),
-            unsolicited(totals.unsolicited),
+            in_brackets(totals.connections_unused, "never used"),
+            in_brackets(totals.unsolicited, "closed for unsolicited bytes"),
             bytes(totals.bytes_sent),
             bytes(totals.bytes_received)
         ),
@@ -237,9 +238,9 @@ fn moved(moved: &Moved) -> String {
     parts.join("; ")
 }
 
-/// Connections that were closed for unsolicited bytes, in brackets; empty without any.
-fn unsolicited(connections: u64) -> String {
-    if connections == 0 { String::new() } else { format!(" ({} closed for unsolicited bytes)", grouped(connections)) }
+/// Some of the connections and their fate, in brackets; empty without any.
+fn in_brackets(connections: u64, fate: &str) -> String {
+    if connections == 0 { String::new() } else { format!(" ({} {fate})", grouped(connections)) }
 }
 
 fn times(n: u64) -> String {

@@ -77,6 +77,8 @@ fn requests_that_a_pause_holds_back_end_at_once_and_items_to_be_tried_again_stay
                 (counters.requests.attempts, counters.requests.throttled, counters.requests.attempts_sent),
                 (1, 1, 1)
             );
+            // Of the four lanes, three had opened a connection and sent nothing on it.
+            assert_eq!((counters.requests.connections_opened, counters.requests.connections_unused), (4, 3));
             assert_eq!(
                 (counters.items.ended(), counters.items.unfinished, progress.remaining, progress.in_flight),
                 (0, 1, 99, 0)
