@@ -94,6 +94,11 @@ pub enum Pinning {
     None,
 }
 
+/// Streams of a connection that a result does not name.
+const fn one_stream() -> u32 {
+    1
+}
+
 /// The whole run, validated. Durations are whole microseconds where they are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPlan {
@@ -105,8 +110,11 @@ pub struct RunPlan {
     pub ids: IdRange,
     /// Number of shards, each a process.
     pub shards: u32,
-    /// Requests in flight at most, over all shards.
+    /// Connections at most to one host, over all shards.
     pub connections: u32,
+    /// Requests in flight at most on each of them; 1 in results of older versions.
+    #[serde(default = "one_stream")]
+    pub streams: u32,
     /// The budget over all shards, or the rate at which requests arrive in an open loop; none is as fast as it goes. The
     /// highest one when it changes.
     pub rate: Option<Rate>,
@@ -157,6 +165,7 @@ impl RunPlan {
             ids,
             shards: 1,
             connections: 1,
+            streams: 1,
             rate: None,
             shape: RateShape::Constant,
             burst: 0,
@@ -173,6 +182,12 @@ impl RunPlan {
             seed: 1,
             pinning: Pinning::None,
         }
+    }
+
+    /// Return the number of requests in flight at most, over all shards: one on each stream of each connection.
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        self.connections.saturating_mul(self.streams)
     }
 
     /// The budget and how it changes; none without one.
@@ -194,6 +209,9 @@ impl RunPlan {
         }
         if self.connections > MAX_CONNECTIONS {
             return Err(PlanError::TooManyConnections(self.connections));
+        }
+        if self.streams == 0 || self.in_flight() > MAX_CONNECTIONS {
+            return Err(PlanError::Streams { streams: self.streams, connections: self.connections });
         }
         if self.connections < self.shards {
             return Err(PlanError::Connections { connections: self.connections, shards: self.shards });
@@ -301,6 +319,7 @@ impl RunPlan {
             shard,
             ids,
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
+            streams: self.streams,
             items_of_run: self.ids.len(),
             budget: self.rate.filter(|_| self.has_budget()).map(|rate| Budget::of(&rate, self.bursts(), parts, i)),
             arrivals: self.arrivals,
@@ -334,8 +353,10 @@ pub struct ShardPlan {
     pub shard: u32,
     /// Its IDs; disjoint from every other shard's, possibly empty.
     pub ids: IdRange,
-    /// Its requests in flight at most; at least 1.
+    /// Its connections at most to one host; at least 1.
     pub connections: u32,
+    /// Requests in flight at most on each of them; at least 1.
+    pub streams: u32,
     /// Items of all shards together.
     pub items_of_run: u64,
     /// Its share of the budget.
@@ -378,11 +399,17 @@ pub struct ShardPlan {
 }
 
 impl ShardPlan {
-    /// Lanes to make room for: connections, as far as there are items for them. Whatever the other shards hand over, no more
+    /// Return the number of its requests in flight at most.
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        self.connections.saturating_mul(self.streams)
+    }
+
+    /// Lanes to make room for: requests in flight, as far as there are items for them. Whatever the other shards hand over, no more
     /// items than there are can be under way.
     #[must_use]
     pub fn lanes(&self) -> usize {
-        usize::try_from(u64::from(self.connections).min(self.items_of_run)).unwrap_or(usize::MAX)
+        usize::try_from(u64::from(self.in_flight()).min(self.items_of_run)).unwrap_or(usize::MAX)
     }
 }
 

@@ -42,6 +42,8 @@ pub enum Opening {
     Tunnel(Nanos),
     /// The TLS handshake.
     Tls(Nanos),
+    /// The greeting of a protocol above them.
+    Protocol(Nanos),
 }
 
 /// A complete TLS handshake.
@@ -66,6 +68,8 @@ pub struct Opened {
     pub tunnel_ns: Option<u64>,
     /// The TLS handshake; none of a connection without TLS.
     pub handshake: Option<Handshake>,
+    /// Name of the protocol that the target speaks on it, if there is a choice.
+    pub protocol: Option<&'static str>,
 }
 
 /// Progress of a request in flight.
@@ -183,6 +187,17 @@ pub enum ErrorKind {
     ConnectRefused,
     /// The connection did not open in time.
     ConnectTimeout,
+    /// The target closed the connection before it began the request.
+    #[serde(rename = "http2_goaway")]
+    Http2GoAway,
+    /// The target does not speak HTTP/2.
+    Http2NotOffered,
+    /// The target broke the protocol of HTTP/2.
+    Http2Protocol,
+    /// The target refused the request before it began it.
+    Http2Refused,
+    /// The target reset the request.
+    Http2Reset,
     /// The connection was closed before the answer ended.
     Incomplete,
     /// Anything else from the socket.
@@ -244,7 +259,8 @@ impl ErrorKind {
     pub const fn is_lasting(self) -> bool {
         matches!(
             self,
-            Self::ProxyAuth
+            Self::Http2NotOffered
+                | Self::ProxyAuth
                 | Self::ProxyNotSpoken
                 | Self::TlsBadCertificate
                 | Self::TlsExpired
@@ -271,6 +287,11 @@ impl ErrorKind {
             Self::ConnectFailed => "connect_failed",
             Self::AddressUnavailable => "address_unavailable",
             Self::TooManyFiles => "too_many_files",
+            Self::Http2GoAway => "http2_goaway",
+            Self::Http2NotOffered => "http2_not_offered",
+            Self::Http2Protocol => "http2_protocol",
+            Self::Http2Refused => "http2_refused",
+            Self::Http2Reset => "http2_reset",
             Self::ProxyAuth => "proxy_auth",
             Self::ProxyClosed => "proxy_closed",
             Self::ProxyNotSpoken => "proxy_not_spoken",

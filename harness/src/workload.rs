@@ -73,6 +73,8 @@ pub struct Flight {
     connect_ns: Cell<Option<u64>>,
     explanation: RefCell<Option<(ErrorKind, String)>>,
     unsolicited: Cell<u64>,
+    resent: Cell<u64>,
+    protocol: Cell<Option<&'static str>>,
 }
 
 impl Flight {
@@ -92,6 +94,7 @@ impl Flight {
         self.opening.set(Some(Opening::Tcp(began)));
         self.tunnel_ns.set(None);
         self.handshake.set(None);
+        self.protocol.set(None);
     }
 
     /// Note that a proxy is asked for a tunnel, from `began` on.
@@ -107,6 +110,12 @@ impl Flight {
     /// Note the start of the TLS handshake of the connection that is being opened.
     pub fn shaking_hands(&self, began: Nanos) {
         self.opening.set(Some(Opening::Tls(began)));
+    }
+
+    /// Note the protocol of the connection that is being opened, whose greeting begins at `began`.
+    pub fn greeting(&self, protocol: &'static str, began: Nanos) {
+        self.protocol.set(Some(protocol));
+        self.opening.set(Some(Opening::Protocol(began)));
     }
 
     /// Return the phase of the connection that is being opened, if one is.
@@ -139,6 +148,17 @@ impl Flight {
     /// Take the number of connections that were closed for unsolicited bytes.
     pub fn take_unsolicited(&self) -> u64 {
         self.unsolicited.take()
+    }
+
+    /// Note that the request is sent once more, because the target had not begun it.
+    pub fn resent(&self) {
+        self.has_notes.set(true);
+        self.resent.set(self.resent.get() + 1);
+    }
+
+    /// Take the number of times that requests were sent once more.
+    pub fn take_resent(&self) -> u64 {
+        self.resent.take()
     }
 
     /// True if anything but the progress was noted since the attempt began: most attempts have nothing else.
@@ -177,6 +197,11 @@ impl Flight {
         let (connect_ns, tunnel_ns, handshake) =
             (self.connect_ns.take()?, self.tunnel_ns.take(), self.handshake.take());
         let later_ns = tunnel_ns.unwrap_or(0) + handshake.map_or(0, |shaken| shaken.ns);
-        Some(Opened { connect_ns: connect_ns.saturating_sub(later_ns), tunnel_ns, handshake })
+        Some(Opened {
+            connect_ns: connect_ns.saturating_sub(later_ns),
+            tunnel_ns,
+            handshake,
+            protocol: self.protocol.take(),
+        })
     }
 }

@@ -25,6 +25,17 @@ pub enum PlanError {
     /// More than [`MAX_CONNECTIONS`].
     #[error("--connections {0} is out of range: 1 to {MAX_CONNECTIONS}")]
     TooManyConnections(u32),
+    /// No stream, or more requests in flight than [`MAX_CONNECTIONS`].
+    #[error(
+        "--streams {streams} with --connections {connections} is out of range: 1 to {MAX_CONNECTIONS} requests in flight, \
+         which is one by the other"
+    )]
+    Streams {
+        /// As asked.
+        streams: u32,
+        /// As asked.
+        connections: u32,
+    },
     /// A shard would have no burst.
     #[error("--burst {burst} is less than --shards {shards}: each shard admits at least one request at a time")]
     Burst {

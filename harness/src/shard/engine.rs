@@ -178,15 +178,13 @@ impl<W: Workload> Engine<W> {
         books.peak_in_flight = books.peak_in_flight.max(books.intervals.in_flight());
     }
 
-    /// Count the connections that the attempt under way has closed for unsolicited bytes, and the one that it has opened.
+    /// Count the connections that the attempt under way has closed for unsolicited bytes, how often it was sent once more, and the
+    /// connection that it has opened.
     fn book_connection(&self, lane: usize) {
         if !self.flights[lane].has_notes() {
             return;
         }
-        let unsolicited = self.flights[lane].take_unsolicited();
-        if unsolicited > 0 {
-            self.books.borrow_mut().close_unsolicited(self.clock.now(), unsolicited);
-        }
+        self.books.borrow_mut().note(self.clock.now(), &self.flights[lane]);
         let Some((opened, under_way)) = self.flights[lane].take_opened().zip(self.under_way[lane].get()) else {
             return;
         };
@@ -306,7 +304,7 @@ impl<W: Workload> Engine<W> {
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {
             let Some(UnderWay { interval, permit, .. }) = under_way.take() else { continue };
             let Permit { attempt, intended, .. } = permit;
-            books.close_unsolicited(now, flight.take_unsolicited());
+            books.note(now, flight);
             if let Some(opened) = flight.take_opened() {
                 books.open_connection(intended, (now, &opened));
             }
@@ -423,9 +421,14 @@ impl Books {
         self.intervals.open_connection((now, opened));
     }
 
-    fn close_unsolicited(&mut self, now: Nanos, connections: u64) {
-        self.stats.counters.close_unsolicited(connections);
-        self.intervals.close_unsolicited(now, connections);
+    /// Count what an attempt noted beside its connection.
+    fn note(&mut self, now: Nanos, flight: &Flight) {
+        let [unsolicited, resent] = [flight.take_unsolicited(), flight.take_resent()];
+        if unsolicited + resent > 0 {
+            self.stats.counters.close_unsolicited(unsolicited);
+            self.stats.counters.resend(resent);
+            self.intervals.note(now, [unsolicited, resent]);
+        }
     }
 
     /// Counts an item that is to be tried again, and will not be, at the age that it has reached by `now`.

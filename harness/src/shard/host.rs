@@ -60,7 +60,7 @@ impl Leave {
 impl Host {
     /// Host number `host` of a shard that starts at `start`.
     pub(super) fn new(host: u32, plan: &ShardPlan, start: Nanos) -> Self {
-        let most = plan.per_host.connections.min(plan.connections);
+        let most = plan.per_host.connections.min(plan.in_flight());
         let (siblings, shard) = (u64::from(plan.siblings), u64::from(plan.shard));
         let first = u32::try_from(split_share(FIRST, siblings, shard)).unwrap_or(most).max(1);
         Self {

@@ -167,11 +167,11 @@ impl Intervals {
         self.at(now).counters_at(now).open_connection(opened);
     }
 
-    /// Count connections that were closed for unsolicited bytes.
-    pub(super) fn close_unsolicited(&mut self, now: Nanos, connections: u64) {
-        if connections > 0 {
-            self.at(now).counters_at(now).close_unsolicited(connections);
-        }
+    /// Count connections that were closed for unsolicited bytes, and requests that were sent once more.
+    pub(super) fn note(&mut self, now: Nanos, [unsolicited, resent]: [u64; 2]) {
+        let counters = self.at(now).counters_at(now);
+        counters.close_unsolicited(unsolicited);
+        counters.resend(resent);
     }
 
     /// Books a request of an open loop that was intended and never went.

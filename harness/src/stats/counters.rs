@@ -60,6 +60,10 @@ counters! {
         connections_unused: u64 as "opened and never used",
         /// Connections closed because the target sent bytes that no request had asked for.
         unsolicited: u64 as "closed for unsolicited bytes",
+        /// Connections opened, by protocol. Empty of an older version.
+        connections_by_protocol: BTreeMap<String, u64>,
+        /// Requests sent once more because the target had not begun them; each is one attempt.
+        resent: u64 as "sent again unbegun",
         /// Bytes of requests, heads included.
         bytes_sent: u64 as "sent",
         /// Bytes of answers, heads included.
@@ -236,6 +240,9 @@ impl Counters {
         if let Some(handshake) = &opened.handshake {
             self.tls.record(handshake);
         }
+        if let Some(protocol) = opened.protocol {
+            count(&mut self.requests.connections_by_protocol, protocol.to_owned());
+        }
     }
 
     /// Count a request of an open loop that was scheduled and never went.
@@ -251,6 +258,11 @@ impl Counters {
     /// Count connections that were closed for unsolicited bytes.
     pub(crate) const fn close_unsolicited(&mut self, connections: u64) {
         self.requests.unsolicited += connections;
+    }
+
+    /// Count requests that were sent once more.
+    pub(crate) const fn resend(&mut self, requests: u64) {
+        self.requests.resent += requests;
     }
 
     /// Every counter of items and requests that is one number, with its value.
