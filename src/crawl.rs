@@ -1,14 +1,15 @@
-//! The crawl: the [`Workload`] that performs an ID over HTTP/1.1.
+//! The crawl: the [`Workload`] that performs an ID over HTTP/1.1 or HTTP/2.
 //!
-//! One request at a time on each connection, connections kept alive per host in a pool of the shard's own. The connection is
-//! polled inside the task that awaits its answer, which saves a wake-up per request over a task per connection. Responses are
-//! decoded by `codec`. Built inside the shard's process; knows nothing of shards, pacing or statistics.
+//! Connections are kept alive per host in a pool of the shard's own; those of HTTP/2 as their streams. One request at a time on each
+//! connection of HTTP/1.1, which is polled inside the task that awaits its answer: that saves a wake-up per request over a task per
+//! connection. Its responses are decoded by `codec`. Built inside the shard's process; knows nothing of shards, pacing or statistics.
 //!
 //! | room | for |
 //! |---|---|
 //! | `targets`, `template` | URLs, hosts, and IDs in them |
 //! | `request` | bytes of a request |
-//! | `pool`, `reuse`, `connection`, `dial` | connections: idle ones, their limit of requests, reading and writing, opening |
+//! | `pool`, `reuse`, `connection`, `opening`, `dial` | connections: idle ones, their limit of requests, reading and writing, opening |
+//! | [`http2`] | connections of HTTP/2 and their streams |
 //! | [`proxy`] | proxies, their sessions and handshakes |
 //! | `connect_to`, `local_ips`, `source_addresses` | `--connect-to`, `--local-ips`, and the address of each connection |
 //! | [`tls`] | https: certificates, handshakes, kinds of failures |
@@ -25,7 +26,9 @@ mod excerpt;
 mod expect;
 mod head;
 mod header_fields;
+pub mod http2;
 mod local_ips;
+mod opening;
 mod pool;
 pub mod proxy;
 pub mod redact;
@@ -37,12 +40,13 @@ mod template;
 pub mod throttling;
 pub mod tls;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
@@ -56,7 +60,10 @@ pub use self::dial::{Dial, Route, Stream, Tcp};
 use self::expect::Checker;
 pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
 pub use self::header_fields::HeaderFields;
+pub use self::http2::{HttpSettings, HttpVersion};
+use self::http2::{Place, Places, Requests, Signal, StreamSlot};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
+use self::opening::{Opened, Spoken};
 use self::pool::Pool;
 use self::proxy::{Hop, Proxies};
 pub use self::request::{RequestShape, ShapeError};
@@ -97,6 +104,8 @@ pub struct CrawlSpec {
     pub tls: Option<tls::Tls>,
     /// Proxies; none if every host is connected to directly.
     pub proxies: Option<Arc<Proxies>>,
+    /// Versions of HTTP, and streams of a connection.
+    pub http: HttpSettings,
 }
 
 impl CrawlSpec {
@@ -121,6 +130,34 @@ pub enum HoldHeader {
     Read,
 }
 
+/// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every request.
+#[derive(Debug)]
+enum Carrier<S: Stream> {
+    /// A connection of HTTP/1.1.
+    Connection(Box<Connection<S>>),
+    /// A stream of a connection of HTTP/2.
+    Stream(Box<StreamSlot>),
+}
+
+impl<S: Stream> Carrier<S> {
+    /// Return the reason why it cannot carry another request; none if it can.
+    fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<Unusable> {
+        match self {
+            Self::Connection(connection) => connection.unusable(cx, flight),
+            Self::Stream(stream) => stream.unusable(cx),
+        }
+    }
+}
+
+/// Past of a carrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Past {
+    /// Its connection was opened for this request.
+    New,
+    /// Its connection was there, and may have ended since.
+    Kept,
+}
+
 /// A shard's crawl, over connections that `D` opens.
 #[derive(Debug)]
 pub struct Crawl<D: Dial = Tcp> {
@@ -129,8 +166,12 @@ pub struct Crawl<D: Dial = Tcp> {
     clock: Clock,
     writer: request::Writer,
     checker: Checker,
-    /// Boxed, for each goes in and out of the pool with every request.
-    pool: Pool<Box<Connection<D::Stream>>>,
+    requests: Requests,
+    pool: Pool<Carrier<D::Stream>>,
+    /// Limits on the connections to each host; none without HTTP/2, where each request in flight may have one.
+    places: Vec<Rc<Places>>,
+    /// Carriers that were put aside for a request that waits, with their hosts.
+    reserved: RefCell<Vec<(usize, Carrier<D::Stream>)>>,
     /// Source addresses of the shard's connections, if any were given.
     source_addresses: Option<SourceAddresses>,
     /// Index of the address that answered last, for each host, then for each proxy.
@@ -142,7 +183,7 @@ pub struct Crawl<D: Dial = Tcp> {
 }
 
 impl Crawl {
-    /// A crawl over so many connections at once that stamps its attempts by `clock`. Call inside the shard's runtime.
+    /// A crawl over so many connections at once to each host that stamps its attempts by `clock`. Call inside the shard's runtime.
     #[must_use]
     pub fn new(spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
         Self::over(Tcp { tls: spec.tls.clone(), clock }, spec, connections, clock)
@@ -155,11 +196,32 @@ impl<D: Dial> Crawl<D> {
     pub fn over(dial: D, spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
         let writer = request::Writer::new(&spec.request, &spec.targets);
         let checker = Checker::new(spec.expect.clone());
-        let pool = Pool::new(spec.targets.hosts().len(), connections);
+        let requests = Requests::new(&spec.request, &spec.targets);
+        let hosts = spec.targets.hosts().len();
+        let pool = Pool::new(hosts, connections.saturating_mul(spec.http.streams));
+        let is_counted = spec.http.version != HttpVersion::Http1;
+        let places = (0..hosts).filter(|_| is_counted).map(|_| Places::new(connections)).collect();
+        let reserved = RefCell::default();
         let proxies = spec.proxies.as_ref().map_or(0, |proxies| proxies.all.len());
-        let address = (0..spec.targets.hosts().len() + proxies).map(|_| Cell::new(0)).collect();
+        let address = (0..hosts + proxies).map(|_| Cell::new(0)).collect();
         let (turn, slots) = (Cell::new(0), ConnectionSlots::default());
-        Self { dial, spec, clock, writer, checker, pool, source_addresses: None, address, turn, slots }.at(slots)
+        let source_addresses = None;
+        Self {
+            dial,
+            spec,
+            clock,
+            writer,
+            checker,
+            requests,
+            pool,
+            places,
+            reserved,
+            source_addresses,
+            address,
+            turn,
+            slots,
+        }
+        .at(slots)
     }
 
     /// Set the place of the shard among the others, which decides the source addresses, proxies and sessions of its connections.
@@ -172,7 +234,36 @@ impl<D: Dial> Crawl<D> {
         self
     }
 
-    async fn connect(&self, host: usize, flight: &Flight) -> Result<Connection<D::Stream>, ErrorKind> {
+    /// Open a connection for a request, or wait for a stream of one.
+    async fn obtain(&self, host: usize, flight: &Flight) -> Result<(Carrier<D::Stream>, Past), ErrorKind> {
+        let Some(places) = self.places.get(host) else {
+            return self.connect((host, None), flight).await.map(|carrier| (carrier, Past::New));
+        };
+        loop {
+            if let Some(place) = places.take() {
+                let connected = self.connect((host, Some(place)), flight).await;
+                if let Err(kind) = connected {
+                    // Those that waited for its streams need not wait for another one that fails.
+                    (1..self.spec.http.streams).all(|_| places.signal(Signal::Failed(kind)));
+                }
+                return connected.map(|carrier| (carrier, Past::New));
+            }
+            let kept = match places.wait().await {
+                Signal::Reserved => self.take_reserved(host, flight).await,
+                Signal::Free => self.at_rest(host, flight).await,
+                Signal::Failed(kind) => return Err(kind),
+            };
+            if let Some(carrier) = kept {
+                return Ok((carrier, Past::Kept));
+            }
+        }
+    }
+
+    async fn connect(
+        &self,
+        (host, place): (usize, Option<Place>),
+        flight: &Flight,
+    ) -> Result<Carrier<D::Stream>, ErrorKind> {
         let began = self.clock.now();
         let mut last = ErrorKind::ConnectFailed;
         let hop = self.hop(host);
@@ -194,11 +285,11 @@ impl<D: Dial> Crawl<D> {
                 }
             };
             flight.opening(began);
-            match Connection::open((&self.dial, flight), route, &self.spec).await {
-                Ok(connection) => {
+            match opening::open((&self.dial, flight), route, (&self.spec, self.clock)).await {
+                Ok(Opened { spoken, at }) => {
                     address.set(index);
-                    flight.opened(self.clock.now().since(began));
-                    return Ok(connection.with(hop, slot.take()));
+                    flight.opened(at.since(began));
+                    return Ok(self.carrier(host, spoken, (hop, place, slot.take())));
                 }
                 Err(kind) => last = kind,
             }
@@ -208,6 +299,41 @@ impl<D: Dial> Crawl<D> {
             self.address[host].set(self.address[host].get().wrapping_add(1));
         }
         Err(last)
+    }
+
+    /// Return a carrier of a connection that was opened, and keep its others.
+    fn carrier(
+        &self,
+        host: usize,
+        spoken: Spoken<D::Stream>,
+        (hop, place, slot): (Option<Hop>, Option<Place>, Option<ConnectionSlot>),
+    ) -> Carrier<D::Stream> {
+        match spoken {
+            Spoken::Http1(stream) => {
+                Carrier::Connection(Box::new(Connection::new(stream, &self.spec).with(hop, (place, slot))))
+            }
+            Spoken::Http2(greeted) => {
+                let (first, others) = greeted.slots(&self.spec, (place, slot));
+                others.for_each(|stream| self.keep(host, Carrier::Stream(Box::new(stream))));
+                Carrier::Stream(Box::new(first))
+            }
+        }
+    }
+
+    /// Keep a carrier for the next request to its host, which may wait for it.
+    fn keep(&self, host: usize, carrier: Carrier<D::Stream>) {
+        if self.places.get(host).is_some_and(|places| places.signal(Signal::Reserved)) {
+            self.reserved.borrow_mut().push((host, carrier));
+        } else {
+            self.pool.keep(host, carrier);
+        }
+    }
+
+    /// Take a carrier that was put aside for a request to this host; none if it has become unusable.
+    async fn take_reserved(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
+        let at = self.reserved.borrow().iter().position(|(of, _)| *of == host)?;
+        let (_, carrier) = self.reserved.borrow_mut().swap_remove(at);
+        Self::usable(carrier, flight).await
     }
 
     /// Return the way of the next connection to a host; none if it is connected to directly.
@@ -254,15 +380,33 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
-    /// Take a connection at rest on which the target has neither closed nor sent anything.
-    async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Box<Connection<D::Stream>>> {
+    /// Take a carrier at rest whose connection the target has not closed, and on which it has not sent anything.
+    async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
         loop {
-            let mut connection = self.pool.take(host)?;
             // Before the request is charged: what goes on a new connection instead goes later than it was allowed.
-            if poll_fn(|cx| Poll::Ready(connection.unusable(cx, flight))).await.is_none() {
-                return Some(connection);
+            let usable = Self::usable(self.pool.take(host)?, flight).await;
+            if usable.is_some() {
+                return usable;
             }
         }
+    }
+
+    async fn usable(mut carrier: Carrier<D::Stream>, flight: &Flight) -> Option<Carrier<D::Stream>> {
+        let unusable = poll_fn(|cx| Poll::Ready(carrier.unusable(cx, flight))).await;
+        unusable.is_none().then_some(carrier)
+    }
+
+    /// Wait until the request on `carrier` may be sent, and return when it was.
+    async fn cleared(carrier: &mut Carrier<D::Stream>, clear_to_send: impl AsyncFn() -> Nanos) -> Nanos {
+        let mut clear = pin!(clear_to_send());
+        poll_fn(|cx| {
+            let polled = clear.as_mut().poll(cx);
+            if let (Carrier::Connection(connection), Poll::Pending) = (&mut *carrier, &polled) {
+                connection.recheck();
+            }
+            polled
+        })
+        .await
     }
 }
 
@@ -290,49 +434,62 @@ impl<D: Dial> Workload for Crawl<D> {
 
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         let host = self.spec.targets.host_of(id) as usize;
+        let mut resends = 0;
         let mut attempt = loop {
-            let kept = self.at_rest(host, flight).await;
-            let is_new = kept.is_none();
-            let mut connection = match kept {
-                Some(connection) => connection,
+            let (mut carrier, past) = match self.at_rest(host, flight).await {
+                Some(carrier) => (carrier, Past::Kept),
                 // Boxed, for it is larger than all that is needed for a request on a kept connection.
-                None => match Box::pin(self.connect(host, flight)).await {
-                    Ok(connection) => Box::new(connection),
+                None => match Box::pin(self.obtain(host, flight)).await {
+                    Ok(carrier) => carrier,
                     Err(kind) => break self.unsent(kind),
                 },
             };
-            let after = connection.count_request();
-            let body = self.writer.write(id, after, connection.output());
-            let sent = {
-                let mut clear = pin!(clear_to_send());
-                poll_fn(|cx| {
-                    let polled = clear.as_mut().poll(cx);
-                    if polled.is_pending() {
-                        connection.recheck();
-                    }
-                    polled
-                })
-                .await
-            };
+            let (mut body, mut request) = (&[][..], None);
+            match &mut carrier {
+                Carrier::Connection(connection) => {
+                    body = self.writer.write(id, connection.count_request(), connection.output());
+                }
+                Carrier::Stream(stream) => {
+                    stream.count_request();
+                    request = self.requests.request(id);
+                }
+            }
+            let sent = Self::cleared(&mut carrier, &clear_to_send).await;
             let expected = self.checker.for_item(id);
             let watch = Watch { clock: self.clock, sent, deadline: sent.plus(self.spec.timeout), flight };
-            let mut attempt = match connection.exchange(body, expected, watch).await {
+            let (ended, traffic, is_reusable) = match (&mut carrier, request) {
+                (Carrier::Connection(connection), _) => {
+                    let ended = connection.exchange(body, expected, watch).await;
+                    (ended, connection.traffic(), connection.is_reusable())
+                }
+                (Carrier::Stream(stream), Some(request)) => {
+                    let ended = stream.exchange(request, self.requests.body(), expected, watch).await;
+                    (ended, stream.traffic(), stream.is_reusable())
+                }
+                (Carrier::Stream(_), None) => break self.unsent(ErrorKind::Http2Protocol),
+            };
+            if is_reusable {
+                self.keep(host, carrier);
+            }
+            let mut attempt = match ended {
                 Ok(attempt) => attempt,
                 // The target closed a connection at rest before any of the request went out: nothing was attempted.
-                Err(Failure::NotSent(_)) if !is_new => continue,
+                Err(Failure::NotSent(_)) if past == Past::Kept => continue,
                 Err(Failure::NotSent(Unusable::Ended(kind))) => break self.unsent(kind),
                 Err(Failure::NotSent(Unusable::Spoke)) => {
                     flight.explain(ErrorKind::Malformed, "the target sent bytes before the request".to_owned());
                     break self.unsent(ErrorKind::Malformed);
                 }
+                Err(Failure::Unbegun(kind)) if resends < http2::most_resends(kind) => {
+                    resends += 1;
+                    flight.resent();
+                    continue;
+                }
+                Err(Failure::Unbegun(kind)) => self.unsent(kind),
                 Err(Failure::Broken(Broken { kind, status })) => Attempt { status, ..self.unsent(kind) },
             };
-            let traffic = connection.traffic();
             (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
-            if connection.is_reusable() {
-                self.pool.keep(host, connection);
-            }
             break attempt;
         };
         self.judge(&mut attempt);

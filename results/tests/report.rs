@@ -78,7 +78,10 @@ fn sample(id: u64) -> Sample {
 fn record(stats: &mut ShardStats, id: u64) {
     stats.record(&sample(id));
     if id % 1_000 == 7 {
-        stats.open_connection(&Opened { connect_ns: 80_000, tunnel_ns: None, handshake: None, protocol: None }, &Series::ALL);
+        stats.open_connection(
+            &Opened { connect_ns: 80_000, tunnel_ns: None, handshake: None, protocol: None },
+            &Series::ALL,
+        );
     }
 }
 

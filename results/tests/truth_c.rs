@@ -67,7 +67,12 @@ fn recorded(ids: impl Iterator<Item = u64>) -> ShardStats {
             let handshake =
                 Handshake { ns: 90_000 + id, is_resumed: id.is_multiple_of(3_000), version: "TLSv1.3", cipher: "AES" };
             stats.open_connection(
-                &Opened { connect_ns: 50_000 + id, tunnel_ns: Some(70_000 + id), handshake: Some(handshake), protocol: Some("HTTP/2") },
+                &Opened {
+                    connect_ns: 50_000 + id,
+                    tunnel_ns: Some(70_000 + id),
+                    handshake: Some(handshake),
+                    protocol: Some("HTTP/2"),
+                },
                 &Series::ALL,
             );
         }

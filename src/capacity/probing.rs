@@ -75,6 +75,8 @@ pub(super) struct Probing {
     seed: u32,
     /// The user's, when the user says.
     connections: Option<u32>,
+    /// Requests at a time on each of them.
+    streams: u32,
     /// As many as there are shards, which need one each.
     fewest: u32,
     /// Requests that the user lets be under way at all hosts together.
@@ -141,6 +143,7 @@ impl Probing {
             warmup: args.warmup,
             seed: args.seed,
             connections: given.iter().any(|given| given == "connections").then_some(run.connections),
+            streams: run.streams.unwrap_or(1),
             fewest,
             per_host: None,
             has_grace: run.grace.is_some(),
@@ -287,7 +290,7 @@ impl Probing {
     /// Little's law: as many are under way as come in the time that each takes.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what a u32 holds")]
     fn fitting(&self, pace: Pace) -> u32 {
-        (pace.per_s() * self.longest().as_secs_f64())
+        (pace.per_s() * self.longest().as_secs_f64() / f64::from(self.streams))
             .ceil()
             .clamp(f64::from(self.fewest), f64::from(MOST.max(self.fewest))) as u32
     }
@@ -299,7 +302,7 @@ impl Probing {
 
     /// Cause of a lack of connections at this rate: client or target.
     pub(super) fn connections(&self, pace: Pace) -> Connections {
-        let open = self.open(pace);
+        let open = self.open(pace).saturating_mul(self.streams);
         let at_hand = f64::from(self.per_host.map_or(open, |most| open.min(most)));
         if at_hand >= pace.per_s() * self.longest().as_secs_f64() { Connections::Enough } else { Connections::Bounded }
     }

@@ -73,6 +73,8 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "connect_timeout",
             "disable_keepalive",
             "max_requests_per_connection",
+            "http",
+            "streams",
             "local_ips",
             "connect_to",
             "session",

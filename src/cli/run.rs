@@ -17,7 +17,7 @@ use super::{
     Auto, Export, Ground, PerHostArgs, ProxyArgs, ThrottlingArgs, TlsArgs, parse_error_rate, parse_limit_time,
     parse_method, parse_name, parse_tag, whole,
 };
-use crate::crawl::{ConnectTo, Expect, LocalIps};
+use crate::crawl::{ConnectTo, Expect, HttpVersion, LocalIps};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -55,6 +55,8 @@ Examples:
         --connect-to api.example.com:443:127.0.0.1:8443 --rate 100
   The cost of TLS, against the bundled target:
     crawlmark run --target-tls
+  HTTP/2 with 100 requests in flight on one connection:
+    crawlmark run 'https://127.0.0.1:8443/items/{id}' --http 2 -c 1 --streams 100
   One number for a script:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' -n 10k --json \\
         | jq .latency.service.p99_us";
@@ -260,9 +262,9 @@ pub struct RunArgs {
     /// Number of crawl processes, or auto for one per core
     #[arg(short = 's', long, short_alias = 't', value_name = "N|auto", default_value = "auto", help_heading = "Load")]
     pub shards: Auto<u32>,
-    /// Total connections, with one request at a time on each
+    /// Total connections, with one request at a time on each, or --streams
     ///
-    /// With several hosts, up to 2N idle connections may stay open besides.
+    /// With several hosts, up to 2N idle connections may stay open besides. With HTTP/2, requests in flight are connections times --streams.
     #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Load")]
     pub connections: u32,
     /// Maximum total rate, over all shards: N, N/s, N/min or N/h
@@ -315,6 +317,20 @@ pub struct RunArgs {
     /// Replace a connection after N requests; 1 is --disable-keepalive
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Network")]
     pub max_requests_per_connection: Option<u64>,
+    /// Speak this version of HTTP: 1.1, 2 or auto
+    ///
+    /// auto: over https:// what the target chooses in the TLS handshake (ALPN), over http:// 1.1. 2: HTTP/2, which over http:// the
+    /// target has to know beforehand (prior knowledge, h2c); a target that does not speak it is an error. Each connection waits for the
+    /// target's HTTP/2 settings before its first request. Example: --http 2 --connections 4 --streams 25
+    #[arg(long, value_name = "auto|1.1|2", default_value_t = HttpVersion::default(), help_heading = "Network")]
+    pub http: HttpVersion,
+    /// Requests at a time on each connection of HTTP/2 [default: 1]
+    ///
+    /// As -m of h2load and -p of oha: requests in flight are --connections times N. A target may allow fewer streams; requests then
+    /// wait for one, which is pool_wait. What the target refused before it began (GOAWAY, REFUSED_STREAM) is sent again
+    /// as the same attempt, and counted as resent. Example: --http 2 -c 1 --streams 100
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Network")]
+    pub streams: Option<u32>,
     /// Connect from these local addresses: addresses, ranges or prefixes
     #[arg(long, value_name = "LIST", long_help = LOCAL_IPS, help_heading = "Network")]
     pub local_ips: Option<LocalIps>,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::crawl::HttpVersion;
 use crate::crawl::tls::{Resume, Settings, Trust, Version};
 
 /// TLS of the client, for https:// URLs.
@@ -64,6 +65,7 @@ impl TlsArgs {
             identity: self.cert.clone().zip(self.key.clone()),
             min: self.tls_min,
             max: self.tls_max,
+            http: HttpVersion::default(),
             resume: if self.tls_resume { Resume::Sessions } else { Resume::Never },
         }
     }

@@ -19,19 +19,20 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::{Attempt, ErrorKind, Opening, Outcome};
+use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
 use crawlmark_harness::workload::{Flight, InFlight};
 use http::Method;
 
-use self::deadline::Deadline;
+pub(super) use self::deadline::Deadline;
 pub(super) use self::exchange::{Broken, Failure, Unusable, Watch};
 use self::exchange::{Exchange, Response, TURN_BYTES, Writing};
 use self::input::Input;
 use super::answer;
 use super::codec::{Cut, Decoder, RequestKind};
-use super::dial::{Dial, Route, Stream};
+use super::dial::Stream;
 use super::expect::Expected;
 use super::head::HeadFacts;
+use super::http2::Place;
 use super::proxy::{Absolute, Hop, Way};
 use super::reuse::{After, Left};
 use super::source_addresses::ConnectionSlot;
@@ -62,6 +63,8 @@ pub(super) struct Connection<S: Stream> {
     absolute: Option<Absolute>,
     /// Its connection slot, where that decides its source address.
     _slot: Option<ConnectionSlot>,
+    /// Its place among the connections of its host, where those are counted.
+    _place: Option<Place>,
 }
 
 /// Traffic of an exchange.
@@ -76,31 +79,10 @@ pub(super) struct Traffic {
 }
 
 impl<S: Stream> Connection<S> {
-    /// Open a connection.
-    pub(super) async fn open<D>(
-        (dial, flight): (&D, &Flight),
-        route: Route<'_>,
-        spec: &CrawlSpec,
-    ) -> Result<Self, ErrorKind>
-    where
-        D: Dial<Stream = S>,
-    {
-        let timeout = spec.connect_timeout;
-        let connected = tokio::time::timeout(timeout, dial.dial(route, flight)).await;
-        let timed_out = |_| {
-            let proxy = route.hop.map(|hop| &*hop.name);
-            let details = match (flight.phase(), proxy) {
-                (Some(Opening::Tls(_)), _) => "the connection was open, and its TLS handshake not answered".to_owned(),
-                (Some(Opening::Tunnel(_)), Some(proxy)) => format!("{proxy} was connected, and opened no tunnel"),
-                (_, Some(proxy)) => format!("{proxy} accepted no connection"),
-                (_, None) => return ErrorKind::ConnectTimeout,
-            };
-            flight.explain(ErrorKind::ConnectTimeout, format!("{details} within {timeout:?}"));
-            ErrorKind::ConnectTimeout
-        };
-        let stream = connected.map_err(timed_out)?.map_err(|error| connect_error(&error, flight))?;
+    /// Start with a stream that has just been opened.
+    pub(super) fn new(stream: S, spec: &CrawlSpec) -> Self {
         let is_head = *spec.request.method() == Method::HEAD;
-        Ok(Self {
+        Self {
             stream,
             input: Input::new(),
             output: Vec::new(),
@@ -114,16 +96,17 @@ impl<S: Stream> Connection<S> {
             is_kept_alive: true,
             absolute: None,
             _slot: None,
-        })
+            _place: None,
+        }
     }
 
-    /// Attach the proxy that it goes through, and a connection slot, which stays taken while the connection is open.
-    pub(super) fn with(self, hop: Option<Hop>, slot: Option<ConnectionSlot>) -> Self {
+    /// Attach the proxy that it goes through, and a place and a connection slot, which stay taken while the connection is open.
+    pub(super) fn with(self, hop: Option<Hop>, (place, slot): (Option<Place>, Option<ConnectionSlot>)) -> Self {
         let absolute = hop.and_then(|hop| match hop.way {
             Way::Absolute(absolute) => Some(absolute),
             Way::Tunnel(_) => None,
         });
-        Self { absolute, _slot: slot, ..self }
+        Self { absolute, _slot: slot, _place: place, ..self }
     }
 
     /// Buffer that the next request is written to, and its parts for a proxy that forwards it.
@@ -324,26 +307,6 @@ impl<S: Stream> Connection<S> {
     fn broken(&self, exchange: &Exchange<'_>, kind: ErrorKind) -> Failure {
         let status = self.head.filter(|_| exchange.has_head).map(|head| head.status);
         exchange.broken(kind, status, self.decoder.received())
-    }
-}
-
-fn connect_error(error: &io::Error, flight: &Flight) -> ErrorKind {
-    // Linux's numbers for "too many open files", here and in the system; the standard library has no names for them.
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    if let Some(failure) = tls::failure_of(error) {
-        flight.explain(failure.kind, failure.details.clone());
-        return failure.kind;
-    }
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,
-        io::ErrorKind::TimedOut => ErrorKind::ConnectTimeout,
-        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => ErrorKind::AddressUnavailable,
-        _ if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) => ErrorKind::TooManyFiles,
-        _ => {
-            flight.explain(ErrorKind::ConnectFailed, error.to_string());
-            ErrorKind::ConnectFailed
-        }
     }
 }
 

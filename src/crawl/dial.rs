@@ -27,6 +27,11 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
     fn may_be_readable(&self) -> bool {
         true
     }
+
+    /// Protocol that the TLS handshake chose (ALPN, RFC 7301); none without one.
+    fn alpn(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// Streams in memory, for tests.
@@ -78,7 +83,7 @@ impl Dial for Tcp {
         let began = self.clock.now();
         flight.shaking_hands(began);
         let connected = tls.connector().connect(name.clone(), stream).await;
-        let stream = connected.map_err(|error| Failure::of_handshake(&error))?;
+        let stream = connected.map_err(|error| tls.failure(&error))?;
         flight.shook_hands(handshake(stream.get_ref().1, self.clock.now().since(began)));
         Ok(Wire::Tls(Box::new(stream)))
     }

@@ -33,7 +33,6 @@ pub(super) fn strip_prefix<'a>(name: &'a str, start: &str) -> Option<&'a str> {
 }
 
 /// Pass `headers` to `read` as fields.
-#[cfg(any(test, fuzzing))]
 pub(super) fn lent<T>(headers: &http::HeaderMap, read: impl FnOnce(HeaderFields<'_>) -> T) -> T {
     let fields = headers.iter().map(|(name, value)| Header { name: name.as_str(), value: value.as_bytes() });
     read(HeaderFields::new(&fields.collect::<Vec<_>>()))

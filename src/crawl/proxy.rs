@@ -63,6 +63,12 @@ impl Proxies {
         !self.serves(host) || self.of(host).any(|url| !url.resolves_names())
     }
 
+    /// True if one of the proxies of a host would forward its http:// requests.
+    #[must_use]
+    pub fn forwards(&self, host: usize) -> bool {
+        self.of(host).any(|url| url.protocol() == Protocol::Http)
+    }
+
     /// Connect to a host directly: its address is unknown, and no proxy is to look it up.
     pub fn exclude(&mut self, host: usize) {
         if let Some(list) = self.of_host.get_mut(host) {

@@ -103,6 +103,17 @@ impl RequestShape {
         &self.method
     }
 
+    /// The body of every request.
+    pub(super) fn body(&self) -> Bytes {
+        self.body.clone()
+    }
+
+    /// Return the headers of every request, and apart from them the value of a `Host` that was typed.
+    pub(super) fn fields(&self) -> (HeaderMap, Option<&HeaderValue>) {
+        let host = self.headers.iter().find(|(name, _)| *name == HOST).map(|(_, value)| value);
+        (self.headers.iter().filter(|(name, _)| *name != HOST).cloned().collect(), host)
+    }
+
     /// The names of the headers. Values may be secrets.
     #[must_use]
     pub fn header_names(&self) -> Vec<&str> {

@@ -8,9 +8,11 @@ mod stream;
 mod unverified;
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crawlmark_harness::sample::ErrorKind;
 use rustls::client::Resumption;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::{self, PemObject};
@@ -22,10 +24,11 @@ use tokio_rustls::TlsConnector;
 pub(super) use self::failure::{Failure, failure_of};
 pub use self::stream::Wire;
 use self::unverified::Unverified;
+use super::http2::{self, HttpVersion};
 use super::targets::{Host, Scheme};
 
-/// Protocol that is offered in the handshake (ALPN, RFC 7301).
-const ALPN: &[u8] = b"http/1.1";
+/// Name of HTTP/1.1 in handshakes (ALPN, RFC 7301).
+const ALPN_1: &[u8] = b"http/1.1";
 
 /// Sessions that each shard can resume, with [`Settings::resume`].
 const SESSIONS: usize = 1024;
@@ -97,6 +100,8 @@ pub struct Settings {
     pub max: Option<Version>,
     /// Resumption of sessions.
     pub resume: Resume,
+    /// Versions of HTTP to offer.
+    pub http: HttpVersion,
 }
 
 /// Reason why settings cannot be used. Never quotes the content of a file.
@@ -168,6 +173,7 @@ pub enum SettingsError {
 #[derive(Clone)]
 pub struct Tls {
     connector: TlsConnector,
+    http: HttpVersion,
     /// Names that certificates are verified against, by the number of the host; none of a host without TLS.
     names: Arc<[Option<ServerName<'static>>]>,
 }
@@ -186,12 +192,21 @@ impl Tls {
         };
         Ok(Self {
             connector: TlsConnector::from(Arc::new(config(settings)?)),
+            http: settings.http,
             names: hosts.iter().map(name).collect::<Result<_, _>>()?,
         })
     }
 
     pub(super) const fn connector(&self) -> &TlsConnector {
         &self.connector
+    }
+
+    /// Classify the failure of a handshake.
+    pub(super) fn failure(&self, error: &io::Error) -> Failure {
+        let failure = Failure::of_handshake(error);
+        let is_refused = failure::is_no_protocol(error) && self.http == HttpVersion::Http2;
+        let kind = if is_refused { ErrorKind::Http2NotOffered } else { failure.kind };
+        Failure { kind, ..failure }
     }
 
     /// Return the name of a host; none of one without TLS.
@@ -225,7 +240,12 @@ fn config(settings: &Settings) -> Result<ClientConfig, SettingsError> {
             },
         )?,
     };
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    let offered: &[&[u8]] = match settings.http {
+        HttpVersion::Http1 => &[ALPN_1],
+        HttpVersion::Http2 => &[http2::ALPN],
+        HttpVersion::Auto => &[http2::ALPN, ALPN_1],
+    };
+    config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
     config.resumption = match settings.resume {
         Resume::Never => Resumption::disabled(),
         Resume::Sessions => Resumption::in_memory_sessions(SESSIONS),

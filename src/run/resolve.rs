@@ -1,6 +1,7 @@
 //! From what was typed to what will be done: one plan, checked as a whole before anything is started.
 
 mod addresses;
+mod http;
 mod proxies;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,7 @@ use super::{Strictness, urls};
 use crate::behaviour::{Typed, check_processes};
 use crate::cli::{Auto, RunArgs, UseOfTls};
 use crate::crawl::proxy::{Proxies, Session};
-use crate::crawl::tls::{Resume, Tls, Trust};
+use crate::crawl::tls::{Resume, Settings, Tls, Trust};
 use crate::crawl::{
     ConnectTo, CrawlSpec, Expectations, HoldHeader, IdUse, RequestShape, Reuse, Scheme, Targets, Template,
     TemplateError,
@@ -143,6 +144,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         Some(template) => (Default::default(), Some(bundle(&args, template, &mut workload)?)),
     };
     check_connect_to(&args.connect_to, &targets, bundled.as_ref())?;
+    let http = http::choose(&args, targets.hosts(), proxies.as_ref(), &mut workload)?;
     let tls = tls(&args, &targets, bundled.as_ref(), &mut workload)?;
     keep_reachable(args.local_ips.as_ref(), &targets, (&mut addresses, proxies.as_ref()))?;
     check_connect_timeout(args.connect_timeout)?;
@@ -175,6 +177,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         ids,
         shards,
         connections: args.connections,
+        streams: http.streams,
         rate,
         shape: args.rate.map_or(RateShape::Constant, |rate| rate.shape),
         burst,
@@ -203,6 +206,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         held: HoldHeader::Ignored,
         tls,
         proxies: proxies.map(Arc::new),
+        http,
     };
     let placement = placement(&spec, bundled.is_some());
     let plan = plan.validate().map_err(usage)?;
@@ -316,7 +320,7 @@ fn tls(
         return Ok(None);
     }
     let own = bundled.and_then(|target| target.config.tls.as_ref()).map(|tls| tls.certificate_pem().to_owned());
-    let settings = args.tls.resolve(own);
+    let settings = Settings { http: args.http, ..args.tls.resolve(own) };
     let mut note = |name: &str, value: String| drop(workload.insert(name.to_owned(), value));
     note(
         TLS_TRUST,

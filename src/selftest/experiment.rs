@@ -25,7 +25,7 @@ use super::judge::ExperimentRuns;
 use super::pairs::{CANDIDATE_HOLD, MOST_DISTURBED, PAIRS, pair};
 use super::seen::ObservedRun;
 use crate::cli::Row;
-use crate::crawl::{CrawlSpec, Expectations, HoldHeader, RequestShape, Reuse, Targets, Template};
+use crate::crawl::{CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse, Targets, Template};
 use crate::error::Error;
 use crate::measure;
 use crate::target::Target;
@@ -241,6 +241,7 @@ impl Setup {
             held: self.held,
             tls: None,
             proxies: None,
+            http: HttpSettings::default(),
         };
         let record = measure::crawl(&plan, &spec, Clock::start(), watch)?;
         if let Some(signal) = record.interrupted {

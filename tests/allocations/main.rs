@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use allocation_counter::measure;
 use bytes::Bytes;
-use crawlmark::crawl::{Crawl, CrawlSpec, Dial, HoldHeader, RequestShape, Reuse, Route, Stream, Targets, Template};
+use crawlmark::crawl::{
+    Crawl, CrawlSpec, Dial, HoldHeader, HttpSettings, RequestShape, Reuse, Route, Stream, Targets, Template,
+};
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::Outcome;
 use crawlmark_harness::workload::{Flight, Workload};
@@ -77,6 +79,7 @@ fn allocations(answer: Vec<u8>, expect: &str, body: &'static str, items: u64) ->
         held: HoldHeader::Read,
         tls: None,
         proxies: None,
+        http: HttpSettings::default(),
     };
     let runtime = Builder::new_current_thread().enable_time().build_local(LocalOptions::default()).unwrap();
     let clock = Clock::start();

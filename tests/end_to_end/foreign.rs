@@ -92,7 +92,7 @@ fn configuration(place: &Path, port: &str, locations: &str) -> String {
          error_log {place}/error.log;
          events {{ worker_connections 256; }}
          http {{
-             log_format line '$status $connection $request_uri $http_user_agent';
+             log_format line '$status $connection $request_uri $server_protocol $http_user_agent';
              access_log {place}/access.log line;
              client_body_temp_path {place}/body;
              proxy_temp_path {place}/proxy;

@@ -21,6 +21,7 @@ mod faults;
 mod foreign;
 mod gates;
 mod hostile;
+mod http2;
 mod ladder;
 mod limits;
 mod live_view;

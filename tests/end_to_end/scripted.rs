@@ -1,7 +1,7 @@
 //! A server that does as the test says, byte by byte: what no decent server would do.
 #![expect(clippy::unwrap_used, reason = "a test without its server is over")]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,6 +40,18 @@ impl Peer {
     pub(crate) fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         (self.reader.read_line(&mut line).ok()? > 0).then_some(line)
+    }
+
+    /// Reads so many bytes. None when the client has left.
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.reader.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Sends bytes that are no text. A client that has left does not care.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        let _ = self.reader.get_mut().write_all(bytes);
     }
 
     /// Sends `text`. A client that has left does not care.

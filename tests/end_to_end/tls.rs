@@ -22,13 +22,13 @@ use crate::scripted::{Peer, with_server};
 use crate::target::Target;
 
 /// An authority with a directory for what it signs.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     place: TempDir,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let place = tempfile::tempdir().unwrap();
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
@@ -40,7 +40,7 @@ impl Authority {
     }
 
     /// Signs a certificate for `name`, valid in these years, and returns its path and that of its key.
-    fn sign(&self, name: &str, (from, to): (i32, i32)) -> [String; 2] {
+    pub(crate) fn sign(&self, name: &str, (from, to): (i32, i32)) -> [String; 2] {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
@@ -56,26 +56,31 @@ impl Authority {
         self.place.path().join(file).to_str().unwrap().to_owned()
     }
 
-    fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         self.path("authority.pem")
     }
 }
 
 /// Years in which a certificate is good for every test.
-const GOOD: (i32, i32) = (2020, 4000);
+pub(crate) const GOOD: (i32, i32) = (2020, 4000);
 
 /// nginx within TLS, with this certificate and these settings.
-fn start(program: &Path, [certificate, key]: &[String; 2], settings: &str) -> Nginx {
+fn start(program: &Path, identity: &[String; 2], settings: &str) -> Nginx {
+    start_with(program, "ssl", identity, settings)
+}
+
+/// The same with these parameters of its port.
+pub(crate) fn start_with(program: &Path, parameters: &str, [certificate, key]: &[String; 2], settings: &str) -> Nginx {
     let items = "location /items/ { return 200 'an item'; }";
     Nginx::start_on(
         program,
-        "ssl",
+        parameters,
         &format!("ssl_certificate {certificate}; ssl_certificate_key {key}; {settings} {items}"),
     )
 }
 
 /// nginx, or nothing and a word about it.
-fn program() -> Option<std::path::PathBuf> {
+pub(crate) fn program() -> Option<std::path::PathBuf> {
     let program = nginx();
     if program.is_none() {
         println!("skipped: there is no nginx on this machine");

@@ -9,7 +9,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, HoldHeader, RequestShape, Reuse, Targets, Template};
+use crawlmark::crawl::{
+    Crawl, CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse, Targets, Template,
+};
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, RunPlan, ShardPlan, ThrottlingPolicy};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
@@ -76,6 +78,7 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
         local_ips: None,
         tls: None,
         proxies: None,
+        http: HttpSettings::default(),
         held: HoldHeader::Ignored,
     };
     let script = Rc::new(script);

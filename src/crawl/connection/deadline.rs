@@ -12,7 +12,7 @@ use super::exchange::Watch;
 
 /// Deadline of an exchange.
 #[derive(Debug)]
-pub(super) struct Deadline {
+pub(in crate::crawl) struct Deadline {
     alarm: Pin<Box<Sleep>>,
     /// Time that the alarm is set to. Kept here, so that most exchanges do not touch the alarm's memory.
     alarm_at: Nanos,
@@ -26,14 +26,14 @@ pub(super) struct Deadline {
 
 impl Deadline {
     /// Timer for exchanges, not set yet.
-    pub(super) fn new() -> Self {
+    pub(in crate::crawl) fn new() -> Self {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
         Self { alarm, alarm_at: Nanos::default(), waker: None, at: Nanos::default(), is_fresh: false }
     }
 
     /// Make sure that the alarm fires by the deadline of an exchange. It is set to an earlier time already, unless the connection is new
     /// or a slower exchange used it last.
-    pub(super) fn arm(&mut self, exchange: Watch<'_>) {
+    pub(in crate::crawl) fn arm(&mut self, exchange: Watch<'_>) {
         let Watch { clock, sent, deadline, .. } = exchange;
         self.at = deadline;
         if self.alarm_at > deadline || self.alarm_at <= sent {
@@ -48,7 +48,7 @@ impl Deadline {
     }
 
     /// Return true if the deadline has passed; otherwise make sure that the task is woken by then. Call before the task waits.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, clock: Clock) -> bool {
+    pub(in crate::crawl) fn poll(&mut self, cx: &mut Context<'_>, clock: Clock) -> bool {
         // Mostly the same task polled it for an earlier exchange, and it has not fired since.
         let is_running = std::mem::take(&mut self.is_fresh) || !self.alarm.is_elapsed();
         if is_running && self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {

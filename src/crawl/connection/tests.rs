@@ -1,7 +1,5 @@
 //! Exchanges over connections in memory, in virtual time, with targets that do as the test says.
 
-use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -14,25 +12,13 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_local;
 
 use super::super::expect::Checker;
-use super::super::{Expectations, RequestShape, Reuse, Targets, Template};
+use super::super::{Expectations, HttpSettings, RequestShape, Reuse, Targets, Template};
 use super::*;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// Head of every request of these tests.
 const REQUEST: &[u8] = b"GET /1 HTTP/1.1\r\n\r\n";
-
-/// Hands out one stream.
-#[derive(Debug)]
-struct Near<S>(RefCell<Option<S>>);
-
-impl<S: Stream> Dial for Near<S> {
-    type Stream = S;
-
-    async fn dial(&self, _: Route<'_>, _: &Flight) -> io::Result<S> {
-        self.0.take().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
-    }
-}
 
 /// A connection, and the target's end of it.
 struct Pair<S: Stream = DuplexStream> {
@@ -57,10 +43,9 @@ impl<S: Stream> Pair<S> {
             held: HoldHeader::Ignored,
             tls: None,
             proxies: None,
+            http: HttpSettings::default(),
         };
-        let route = Route { to: SocketAddr::from(([192, 0, 2, 1], 80)), from: None, host: 0, hop: None };
-        let connection =
-            Connection::open((&Near(RefCell::new(Some(near))), &Flight::default()), route, &spec).await.unwrap();
+        let connection = Connection::new(near, &spec);
         Self { connection, far, clock: Clock::start(), flight: Flight::default() }
     }
 

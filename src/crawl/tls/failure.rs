@@ -127,6 +127,11 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
+/// True if the target sent the alert that it speaks none of the offered protocols.
+pub(super) fn is_no_protocol(error: &io::Error) -> bool {
+    matches!(tls_error(error), Some(Error::AlertReceived(AlertDescription::NoApplicationProtocol)))
+}
+
 /// Convert an error of an open TLS stream: to a [`Failure`] where the TLS library found it.
 pub(super) fn classified(error: io::Error) -> io::Error {
     match tls_error(&error) {

@@ -47,6 +47,13 @@ impl Stream for Wire {
             Self::Tls(_) => true,
         }
     }
+
+    fn alpn(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => stream.get_ref().1.alpn_protocol(),
+        }
+    }
 }
 
 impl AsyncRead for Wire {

@@ -98,6 +98,19 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             ("connection refused", Some("check that the target runs, and the host and port of the URL"))
         }
         Kind::ConnectTimeout => ("connection timed out", None),
+        Kind::Http2GoAway => ("closed before it began (HTTP/2 GOAWAY)", Some("see the target's log and its limits")),
+        Kind::Http2NotOffered => {
+            ("HTTP/2 not offered", Some("pass --http 1.1 or --http auto, or turn on HTTP/2 at the target"))
+        }
+        Kind::Http2Protocol => (
+            "HTTP/2 protocol error",
+            Some("check that the target speaks HTTP/2 on this port and see its log, or pass --http 1.1"),
+        ),
+        Kind::Http2Refused => (
+            "refused before it began (HTTP/2 REFUSED_STREAM)",
+            Some("use fewer streams (--streams) or connections (-c), or a lower --rate"),
+        ),
+        Kind::Http2Reset => ("reset by the target (HTTP/2)", Some("see the target's log")),
         Kind::Incomplete => ("closed in the response", None),
         Kind::Io => ("io", None),
         Kind::Malformed => ("malformed", None),

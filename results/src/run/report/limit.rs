@@ -1,6 +1,7 @@
 //! The limit that requests waited for: told by what the plan limits, by how long each limit held, and by what was in flight.
 
 use super::{BindingReport, Report, ShardReport, share};
+use crate::show::text::{counted, grouped};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::wire::Binding;
 
@@ -39,7 +40,7 @@ impl<'a> LimitEvidence<'a> {
     /// Evidence on a shard.
     pub(crate) fn shard(plan: &'a RunPlan, shard: &ShardReport) -> Self {
         let used = shard.scheduled.map_or(1.0, |scheduled| share(shard.totals.attempts as f64, scheduled as f64));
-        Self { plan, binding: shard.binding, is_full: is_full(shard), used }
+        Self { plan, binding: shard.binding, is_full: is_full(plan, shard), used }
     }
 
     /// Evidence on a whole run.
@@ -47,7 +48,7 @@ impl<'a> LimitEvidence<'a> {
         let scheduled = report.schedule.as_ref().map(|schedule| schedule.scheduled as f64);
         let of_schedule = scheduled.map(|scheduled| share(report.totals.attempts as f64, scheduled));
         let used = of_schedule.or_else(|| report.budget.as_ref().map(|budget| budget.utilisation)).unwrap_or(1.0);
-        let is_full = report.shards.iter().any(is_full);
+        let is_full = report.shards.iter().any(|shard| is_full(&report.plan.run, shard));
         Self { plan: &report.plan.run, binding: report.binding, is_full, used }
     }
 
@@ -126,6 +127,9 @@ impl LimitName {
             format!("Raise {flag} ({} now), or lower --rate", now.unwrap_or_else(|| "none".to_owned()))
         };
         match self {
+            Self::Connections if plan.streams > 1 => {
+                format!("Use more connections or streams (-c, --streams; {} x {} now)", plan.connections, plan.streams)
+            }
             Self::Connections => more_connections(plan.connections),
             Self::PerHostConnections => {
                 raise("--per-host-connections", plan.per_host.connections.map(|n| n.to_string()))
@@ -137,12 +141,22 @@ impl LimitName {
     }
 }
 
+/// Return the number of connections, and of streams if they have several.
+pub(crate) fn connections_in_words(plan: &RunPlan) -> String {
+    let connections = counted(u64::from(plan.connections), "connection");
+    if plan.streams == 1 {
+        connections
+    } else {
+        format!("{connections} with {} streams each", grouped(plan.streams.into()))
+    }
+}
+
 /// Advice where connections are the limit.
 pub(crate) fn more_connections(now: u32) -> String {
     format!("Use more connections (-c; {now} now)")
 }
 
-/// True if all connections of a shard were in use at once.
-fn is_full(shard: &ShardReport) -> bool {
-    shard.totals.peak_in_flight >= u64::from(shard.connections)
+/// True if all connections of a shard were in use at once, with all of their streams.
+pub(crate) fn is_full(plan: &RunPlan, shard: &ShardReport) -> bool {
+    shard.totals.peak_in_flight >= u64::from(shard.connections) * u64::from(plan.streams)
 }

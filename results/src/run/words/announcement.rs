@@ -21,7 +21,12 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
         ("shards", format!("{}, one process each", plan.shards)),
         (
             "connections",
-            format!("{} in all, {connections} per shard{}", grouped(u64::from(plan.connections)), reuse(plan)),
+            format!(
+                "{} in all, {connections} per shard{}{}",
+                grouped(u64::from(plan.connections)),
+                streams(plan),
+                reuse(plan)
+            ),
         ),
         pace(plan),
     ];
@@ -53,6 +58,18 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
 }
 
 /// Return a note on the reuse of connections: the number of requests after which they are closed on this side, if any.
+/// Say how many requests are in flight if connections have several streams; empty otherwise.
+fn streams(plan: &RunPlan) -> String {
+    if plan.streams == 1 {
+        return String::new();
+    }
+    format!(
+        ", {} streams on each: {} requests in flight",
+        grouped(plan.streams.into()),
+        grouped(plan.in_flight().into())
+    )
+}
+
 fn reuse(plan: &RunPlan) -> String {
     match plan.workload.get(REQUESTS_PER_CONNECTION).map(String::as_str) {
         None => String::new(),

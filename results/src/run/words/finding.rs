@@ -4,8 +4,10 @@ use super::failures::{causes, causes_in_words, clause, cut_off_share, remedy, sa
 use super::outcome::shortfall;
 use super::rows::{IDLE, budget_flag, ended_in_warmup, is_unsent, limits};
 use super::stalls::{Stalls, notable, stalls};
-use crate::run::report::{BindingReport, IntervalRow, Report, ShardReport, Verdict, thresholds};
-use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
+use crate::run::report::{
+    BindingReport, IntervalRow, Report, ShardReport, Verdict, connections_in_words, is_full, thresholds,
+};
+use crate::show::text::{capital, decimal, grouped, micros, seconds};
 use crawlmark_harness::stats::{Counters, Series};
 use crawlmark_harness::units::{RateShape, rounded_percent};
 
@@ -279,13 +281,13 @@ pub(super) fn limit(report: &Report) -> Option<(f64, &'static str)> {
 
 /// True if a shard had all of its connections in use at once.
 fn are_connections_used(report: &Report) -> bool {
-    report.shards.iter().any(|shard| shard.totals.peak_in_flight >= u64::from(shard.connections))
+    report.shards.iter().any(|shard| is_full(&report.plan.run, shard))
 }
 
 /// Describe the pace of a run without another finding.
 fn pace(report: &Report) -> String {
     let BindingReport { rate: by_rate, concurrency, pause, target, idle } = report.binding;
-    let connections = || counted(u64::from(report.plan.run.connections), "connection");
+    let connections = || connections_in_words(&report.plan.run);
     match limit(report) {
         Some((part, "connections")) => limited(report, &format!("the {}", connections()), part),
         Some((_, by)) if by == budget_flag(report) && is_kept(report) => format!("{} requested", rate(report)),

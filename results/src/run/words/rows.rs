@@ -58,12 +58,14 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows.push((
         "traffic",
         format!(
-            "{} opened{}{}{}{}, {} sent, {} received",
+            "{} opened{}{}{}{}{}{}, {} sent, {} received",
             counted(totals.connections_opened, "connection"),
+            protocols(report),
             not_kept(report),
             checked(report),
             in_brackets(totals.connections_unused, "never used"),
             in_brackets(totals.unsolicited, "closed for unsolicited bytes"),
+            resent(totals.resent),
             bytes(totals.bytes_sent),
             bytes(totals.bytes_received)
         ),
@@ -241,6 +243,20 @@ fn moved(moved: &Moved) -> String {
 /// Some of the connections and their fate, in brackets; empty without any.
 fn in_brackets(connections: u64, fate: &str) -> String {
     if connections == 0 { String::new() } else { format!(" ({} {fate})", grouped(connections)) }
+}
+
+/// The connections by protocol, in brackets; empty where all speak HTTP/1.1, as by default.
+fn protocols(report: &Report) -> String {
+    let by_protocol = &report.totals.connections_by_protocol;
+    if !report.plan.run.workload.contains_key("http") || by_protocol.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", counts(by_protocol.iter()))
+}
+
+/// Requests that were sent once more, in brackets; empty without any.
+fn resent(requests: u64) -> String {
+    if requests == 0 { String::new() } else { format!(" ({} sent again, unbegun)", counted(requests, "request")) }
 }
 
 fn times(n: u64) -> String {

@@ -24,7 +24,7 @@ const LIMITS: [(&str, Role, LimitShare); 5] = [
 pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
     let seconds = Seconds::of(report, most_steps);
     let end_s = seconds.end_s + LAST_S;
-    let allowed = f64::from(report.plan.run.connections);
+    let allowed = f64::from(report.plan.run.in_flight());
     // A second that the run did not see to its end has no end at which anything would be in flight.
     let in_flight = |row: &IntervalRow| Some(f64::from(row.in_flight)).filter(|_| (row.start_s as f64) + 1.0 <= end_s);
     let line = |role, legend, steps| Mark::new(role, legend, Shape::Steps(steps));
@@ -100,7 +100,7 @@ pub(super) fn foremost(binding: &BindingReport) -> Option<(&'static str, f64)> {
 
 fn caption(report: &Report) -> String {
     let peak = grouped(report.totals.peak_in_flight);
-    let connections = grouped(u64::from(report.plan.run.connections));
+    let connections = grouped(u64::from(report.plan.run.in_flight()));
     let held = match foremost(&report.binding) {
         Some(("idle", part)) => format!(" The shards were idle for {} of the time.", rounded_percent(part)),
         Some((name, part)) => format!(" Mostly limited by {name} ({} of the time).", rounded_percent(part)),

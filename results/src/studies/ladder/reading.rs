@@ -82,7 +82,7 @@ impl RungReadings {
             ok_per_s: totals.good_per_s(ledger),
             attempts_per_s: totals.attempts_per_s,
             shards: report.plan.run.shards,
-            connections: report.plan.run.connections,
+            connections: report.plan.run.in_flight(),
             duration_s: totals.duration_s,
             attempts: totals.attempts,
             ok: ledger.ok,

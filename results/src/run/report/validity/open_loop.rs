@@ -4,18 +4,18 @@ use super::shards::times;
 use super::thresholds::{DROPPED, WAIT_OF_RESPONSE, WAIT_US};
 use super::wording::Worst;
 use super::{CheckResult, Evidence};
-use crate::run::report::{Latency, LimitEvidence, LimitName, ShardReport, share};
+use crate::run::report::{Latency, LimitEvidence, LimitName, ShardReport, connections_in_words, share};
 use crawlmark_harness::plan::REQUESTS_PER_CONNECTION;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
 /// Requests that were due and never went for lack of a connection.
 pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
-    let connections = evidence.plan.connections;
+    let connections = connections_in_words(evidence.plan);
     dropped(evidence, &[LimitName::Connections, LimitName::Unknown], |_| {
         format!(
             "none of its connections was free; they count in response times at the age they had reached. The target did not \
-             sustain the rate over {connections} connections: use more connections (-c, --per-host-connections), or a lower --rate"
+             sustain the rate over {connections}: use more connections (-c, --per-host-connections), or a lower --rate"
         )
     })
 }

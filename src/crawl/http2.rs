@@ -1,0 +1,225 @@
+//! HTTP/2 (RFC 9113): many requests at once on one connection, each on a stream of its own.
+//!
+//! A connection is opened by the crawl and gives as many [`StreamSlot`]s as it may have streams; a slot carries one request at a time and
+//! rests in the pool between two, as an HTTP/1.1 connection does. One task drives each connection. A connection that closes gives
+//! no slot back; requests that the target had not begun go again.
+//!
+//! Built on `h2`, the library below hyper's client: that does not say which requests a target refused before it began them.
+
+mod exchange;
+mod failure;
+mod meter;
+mod places;
+mod request;
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::sample::ErrorKind;
+use h2::client::{Builder, SendRequest};
+use tokio::task::{JoinHandle, spawn_local};
+
+pub(super) use self::exchange::StreamSlot;
+pub(super) use self::failure::{is_unbegun, most_resends};
+use self::meter::{Meter, Metered};
+pub(super) use self::places::{Place, Places, Signal};
+pub(super) use self::request::Requests;
+use super::codec::MOST_HEAD_BYTES;
+use super::dial::Stream;
+use super::reuse::Left;
+use super::source_addresses::ConnectionSlot;
+use super::targets::Scheme;
+use super::tls::Failure;
+use super::{CrawlSpec, HoldHeader};
+
+/// Name of the protocol, in reports.
+pub(super) const NAME: &str = "HTTP/2";
+
+/// Name of the protocol in TLS handshakes (RFC 9113, 3.1).
+pub(super) const ALPN: &[u8] = b"h2";
+
+/// Content that a target may send on a stream before this client has read it: more than most items have, so that the window never delays one.
+const STREAM_WINDOW: u32 = 2 << 20;
+
+/// Most content that a target may send on all streams of a connection before this client has read it. It is read at once.
+const MOST_WINDOW: u32 = 64 << 20;
+
+/// Versions of HTTP that may be spoken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2: agreed on in the TLS handshake, or known to be spoken without TLS.
+    Http2,
+    /// What the target chooses in the TLS handshake; HTTP/1.1 without TLS.
+    Auto,
+}
+
+/// Use of HTTP by a crawl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// Versions that may be spoken.
+    pub version: HttpVersion,
+    /// Most streams of a connection of HTTP/2; 1 without HTTP/2.
+    pub streams: u32,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self { version: HttpVersion::default(), streams: 1 }
+    }
+}
+
+/// Spellings of the versions.
+const VERSIONS: [(&str, HttpVersion); 3] =
+    [("auto", HttpVersion::Auto), ("1.1", HttpVersion::Http1), ("2", HttpVersion::Http2)];
+
+impl std::str::FromStr for HttpVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = VERSIONS.iter().find(|(name, _)| *name == text);
+        found.map(|(_, version)| *version).ok_or_else(|| format!("`{text}` is none of auto, 1.1 and 2"))
+    }
+}
+
+impl std::fmt::Display for HttpVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(VERSIONS.iter().find(|(_, version)| version == self).map_or("", |(name, _)| name))
+    }
+}
+
+impl HttpVersion {
+    /// True if HTTP/2 may be spoken to a host of this scheme.
+    #[must_use]
+    pub fn may_be_2(self, scheme: Scheme) -> bool {
+        self == Self::Http2 || self == Self::Auto && scheme == Scheme::Https
+    }
+
+    /// Return true if HTTP/2 is spoken on a connection to a host of this scheme whose TLS handshake chose `alpn`.
+    ///
+    /// # Errors
+    /// When it has to be, and the target does not.
+    pub(super) fn is_2(self, scheme: Scheme, alpn: Option<&[u8]>) -> Result<bool, Failure> {
+        match (self, scheme, alpn) {
+            (Self::Http2, Scheme::Https, Some(ALPN)) | (Self::Http2, Scheme::Http, _) | (Self::Auto, _, Some(ALPN)) => {
+                Ok(true)
+            }
+            (Self::Http2, Scheme::Https, _) => {
+                Err(Failure::new(ErrorKind::Http2NotOffered, "the target did not choose h2 in the TLS handshake"))
+            }
+            (Self::Http1 | Self::Auto, ..) => Ok(false),
+        }
+    }
+}
+
+/// What the streams of a connection share. Dropped with the last of them, it closes the connection.
+#[derive(Debug)]
+struct Shared {
+    meter: Rc<Meter>,
+    left: Cell<Left>,
+    held: HoldHeader,
+    /// True if no further request may begin on it.
+    is_closing: Cell<bool>,
+    /// Its place among the connections of its host, until it closes.
+    place: RefCell<Option<Place>>,
+    driver: JoinHandle<()>,
+    _slot: Option<ConnectionSlot>,
+}
+
+impl Shared {
+    /// Begin no further request on it. Another connection may take its place.
+    fn retire(&self) {
+        self.is_closing.set(true);
+        drop(self.place.take());
+    }
+
+    fn is_closing(&self) -> bool {
+        self.is_closing.get() || self.meter.is_over() || self.left.get().is_none()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// A connection whose target has greeted.
+#[derive(Debug)]
+pub(super) struct Greeted {
+    sender: SendRequest<Bytes>,
+    meter: Rc<Meter>,
+    driver: JoinHandle<()>,
+    streams: u32,
+}
+
+/// Greet the target at the other end of `stream` and wait for its settings, which limit the number of streams.
+///
+/// # Errors
+/// When the target answers anything else.
+pub(super) async fn greet<S: Stream>(stream: S, spec: &CrawlSpec, clock: Clock) -> io::Result<Greeted> {
+    let meter = Rc::new(Meter::default());
+    let failed = |error: h2::Error| io::Error::from(failure::of_greeting(&error, &meter));
+    let window = STREAM_WINDOW.saturating_mul(spec.http.streams).min(MOST_WINDOW);
+    let handshake = Builder::new()
+        .enable_push(false)
+        // None before the target's settings, so that their arrival shows.
+        .initial_max_send_streams(0)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(window)
+        .max_header_list_size(u32::try_from(MOST_HEAD_BYTES).unwrap_or(u32::MAX))
+        // Responses that break the protocol fail by themselves, however many they are.
+        .max_local_error_reset_streams(None)
+        .handshake(Metered::new(stream, &meter, clock));
+    let (sender, connection) = handshake.await.map_err(failed)?;
+    let mut connection = Box::pin(connection);
+    let allowed = poll_fn(|cx| {
+        let polled = connection.as_mut().poll(cx);
+        match (polled, sender.current_max_send_streams()) {
+            (Poll::Ready(Err(error)), _) => Poll::Ready(Err(failed(error))),
+            (Poll::Ready(Ok(())), _) => Poll::Ready(Err(failure::of_silence().into())),
+            (Poll::Pending, 0) => Poll::Pending,
+            (Poll::Pending, allowed) => Poll::Ready(Ok(allowed)),
+        }
+    })
+    .await?;
+    let over = Rc::clone(&meter);
+    let driver = spawn_local(async move {
+        let connection = pin!(connection);
+        // Each stream has its share of an error.
+        drop(connection.await);
+        over.end();
+    });
+    let streams = u32::try_from(allowed).unwrap_or(u32::MAX).min(spec.http.streams);
+    Ok(Greeted { sender, meter, driver, streams })
+}
+
+impl Greeted {
+    /// Return a slot for each stream: the first one, and the others.
+    pub(super) fn slots(
+        self,
+        spec: &CrawlSpec,
+        (place, slot): (Option<Place>, Option<ConnectionSlot>),
+    ) -> (StreamSlot, impl Iterator<Item = StreamSlot>) {
+        let Self { sender, meter, driver, streams } = self;
+        let shared = Rc::new(Shared {
+            meter,
+            left: Cell::new(spec.reuse.begin()),
+            held: spec.held,
+            is_closing: Cell::new(false),
+            place: RefCell::new(place),
+            driver,
+            _slot: slot,
+        });
+        let first = StreamSlot::new(sender.clone(), Rc::clone(&shared));
+        (first, (1..streams).map(move |_| StreamSlot::new(sender.clone(), Rc::clone(&shared))))
+    }
+}

@@ -1,0 +1,152 @@
+//! Byte stream of a connection that counts what passes, and notes when. It must not know what the bytes mean, but for the start of an
+//! answer of HTTP/1.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::sample::ErrorKind;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::crawl::dial::Stream;
+use crate::crawl::tls::{Failure, failure_of};
+
+/// Start of an answer of HTTP/1. No frame begins with it: it would be too long.
+const HTTP_1: &[u8] = b"HTTP/1";
+
+/// Counts of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    written: Counted,
+    read: Counted,
+    last_read: Cell<Nanos>,
+    /// Failure of the byte stream, which the library above it does not pass on.
+    failure: RefCell<Option<Failure>>,
+    is_over: Cell<bool>,
+}
+
+/// Bytes in one direction.
+#[derive(Debug, Default)]
+struct Counted {
+    all: Cell<u64>,
+    taken: Cell<u64>,
+}
+
+impl Counted {
+    fn add(&self, bytes: usize) {
+        self.all.set(self.all.get() + bytes as u64);
+    }
+
+    /// Take the bytes that were not taken yet.
+    fn take(&self) -> u64 {
+        self.all.get() - self.taken.replace(self.all.get())
+    }
+}
+
+impl Meter {
+    /// Bytes written and read so far.
+    pub(super) fn passed(&self) -> [u64; 2] {
+        [self.written.all.get(), self.read.all.get()]
+    }
+
+    /// Take the bytes written and read that belong to no request yet: those of a connection are those of its requests, as they end.
+    pub(super) fn take(&self) -> [u64; 2] {
+        [self.written.take(), self.read.take()]
+    }
+
+    /// Time of the last read that found something.
+    pub(super) fn last_read(&self) -> Nanos {
+        self.last_read.get()
+    }
+
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.failure.borrow().clone()
+    }
+
+    /// Note that the connection has ended.
+    pub(super) fn end(&self) {
+        self.is_over.set(true);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    fn fail(&self, error: io::Error) -> io::Error {
+        if let Some(failure) = failure_of(&error) {
+            *self.failure.borrow_mut() = Some(failure.clone());
+        }
+        error
+    }
+}
+
+/// A stream with its counts.
+#[derive(Debug)]
+pub(super) struct Metered<S> {
+    stream: S,
+    meter: Rc<Meter>,
+    clock: Clock,
+}
+
+impl<S> Metered<S> {
+    pub(super) fn new(stream: S, meter: &Rc<Meter>, clock: Clock) -> Self {
+        Self { stream, meter: Rc::clone(meter), clock }
+    }
+
+    fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.meter.written.add(bytes);
+        }
+        written.map_err(|error| self.meter.fail(error))
+    }
+}
+
+impl<S: Stream> AsyncRead for Metered<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buf));
+        read.map_err(|error| self.meter.fail(error))?;
+        let new = &buf.filled()[before..];
+        if new.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.meter.read.all.get() == 0 && new.starts_with(&HTTP_1[..HTTP_1.len().min(new.len())]) {
+            let details = "the target answered with HTTP/1";
+            return Poll::Ready(Err(self.meter.fail(Failure::new(ErrorKind::Http2NotOffered, details).into())));
+        }
+        self.meter.read.add(new.len());
+        self.meter.last_read.set(self.clock.now());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: Stream> AsyncWrite for Metered<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.wrote(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.wrote(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx).map_err(|error| self.meter.fail(error))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,92 @@
+//! Limit on the connections to a host, and the requests that wait for one of its streams.
+//!
+//! A request without a stream takes a [`Place`] and opens a connection, or waits until a stream, a place or a failure is passed to it: of
+//! those that wait for the streams of one connection, one opens it. It opens nothing itself.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use crawlmark_harness::sample::ErrorKind;
+
+/// The places of a host.
+#[derive(Debug)]
+pub(in crate::crawl) struct Places {
+    most: u32,
+    taken: Cell<u32>,
+    waiting: RefCell<VecDeque<Rc<Waiter>>>,
+}
+
+/// Message to a request that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::crawl) enum Signal {
+    /// A stream was put aside for it.
+    Reserved,
+    /// A place is free.
+    Free,
+    /// The connection that it waited for did not open.
+    Failed(ErrorKind),
+}
+
+#[derive(Debug, Default)]
+struct Waiter {
+    signal: Cell<Option<Signal>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Places {
+    /// Places for so many connections.
+    pub(in crate::crawl) fn new(most: u32) -> Rc<Self> {
+        Rc::new(Self { most: most.max(1), taken: Cell::new(0), waiting: RefCell::default() })
+    }
+
+    /// Take a place, if there is one.
+    pub(in crate::crawl) fn take(self: &Rc<Self>) -> Option<Place> {
+        let is_free = self.taken.get() < self.most;
+        is_free.then(|| {
+            self.taken.set(self.taken.get() + 1);
+            Place(Rc::clone(self))
+        })
+    }
+
+    /// Wait for a message.
+    pub(in crate::crawl) async fn wait(&self) -> Signal {
+        let waiter = Rc::new(Waiter::default());
+        self.waiting.borrow_mut().push_back(Rc::clone(&waiter));
+        poll_fn(|cx| match waiter.signal.take() {
+            Some(signal) => Poll::Ready(signal),
+            None => {
+                *waiter.waker.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// Pass a message to the request that has waited longest; false if none waits.
+    pub(in crate::crawl) fn signal(&self, signal: Signal) -> bool {
+        let mut waiting = self.waiting.borrow_mut();
+        // One that stopped waiting has left its entry behind.
+        let next = std::iter::from_fn(|| waiting.pop_front()).find(|waiter| Rc::strong_count(waiter) > 1);
+        let Some(waiter) = next else { return false };
+        waiter.signal.set(Some(signal));
+        let waker = waiter.waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+}
+
+/// A place of a host, free again once it is dropped.
+#[derive(Debug)]
+pub(in crate::crawl) struct Place(Rc<Places>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.set(self.0.taken.get() - 1);
+        self.0.signal(Signal::Free);
+    }
+}

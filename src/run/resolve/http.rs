@@ -1,0 +1,83 @@
+//! HTTP version and streams of a run: refuse combinations that would have no effect or could not work.
+
+use std::collections::BTreeMap;
+
+use super::usage;
+use crate::cli::RunArgs;
+use crate::crawl::proxy::Proxies;
+use crate::crawl::{Host, HttpSettings, HttpVersion, Scheme};
+use crate::error::Error;
+
+/// Header fields of HTTP/1.1 that HTTP/2 does not have (RFC 9113, 8.2.2).
+const OF_HTTP_1: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
+
+/// Choose version and streams, and record them in `workload` unless they are the defaults.
+///
+/// # Errors
+/// When they contradict other flags.
+pub(super) fn choose(
+    args: &RunArgs,
+    hosts: &[Host],
+    proxies: Option<&Proxies>,
+    workload: &mut BTreeMap<String, String>,
+) -> Result<HttpSettings, Error> {
+    let http = HttpSettings { version: args.http, streams: args.streams.unwrap_or(1) };
+    if let Some(why) = misplaced(args, hosts, http).or_else(|| forwarded(hosts, proxies, http.version)) {
+        return Err(usage(why));
+    }
+    if http.version != HttpVersion::default() {
+        workload.insert("http".to_owned(), http.version.to_string());
+    }
+    Ok(http)
+}
+
+/// Say which flag has no effect or cannot work, and what to do.
+fn misplaced(args: &RunArgs, hosts: &[Host], http: HttpSettings) -> Option<String> {
+    let may_be_2 = hosts.iter().any(|host| http.version.may_be_2(host.scheme()));
+    if let Some(streams) = args.streams.filter(|_| !may_be_2) {
+        return Some(match http.version {
+            HttpVersion::Auto => format!(
+                "--streams {streams} needs HTTP/2, which --http auto speaks to https:// URLs alone: pass --http 2, or remove --streams"
+            ),
+            _ => {
+                format!("--streams {streams} needs HTTP/2: pass --http 2 or --http auto, or use more connections (-c)")
+            }
+        });
+    }
+    let one_each = args.disable_keepalive.then_some("--disable-keepalive");
+    let one_each = one_each.or_else(|| args.max_requests_per_connection.filter(|most| *most == 1).map(|_| ONE_EACH));
+    if let (Some(flag), 2..) = (one_each, http.streams) {
+        return Some(format!(
+            "--streams {} has no effect with {flag}, which leaves one request to each connection: remove one of them",
+            http.streams
+        ));
+    }
+    let names = args.headers.iter().filter_map(|header| header.split_once(':')).map(|(name, _)| name.trim());
+    let of_1 = names.filter(|_| may_be_2).find(|name| OF_HTTP_1.iter().any(|of_1| of_1.eq_ignore_ascii_case(name)));
+    if let Some(name) = of_1 {
+        return Some(format!("--header {name} is not allowed in HTTP/2: remove it, or pass --http 1.1"));
+    }
+    let host = args.headers.iter().filter_map(|header| header.split_once(':'));
+    let host = host.filter(|(name, _)| may_be_2 && name.trim().eq_ignore_ascii_case("host")).map(|(_, value)| value);
+    let is_bad = |value: &&str| value.trim().parse::<http::uri::Authority>().is_err();
+    host.filter(|value| is_bad(&value)).map(|_| {
+        "--header Host is the authority of HTTP/2 requests, which has to be a name or an address, and perhaps a port: correct it, or \
+         pass --http 1.1"
+            .to_owned()
+    }).next()
+}
+
+const ONE_EACH: &str = "--max-requests-per-connection 1";
+
+/// Say that a proxy that forwards requests cannot do so in HTTP/2.
+fn forwarded(hosts: &[Host], proxies: Option<&Proxies>, version: HttpVersion) -> Option<String> {
+    let proxies = proxies.filter(|_| version == HttpVersion::Http2)?;
+    let mut numbered = hosts.iter().enumerate();
+    let (_, host) = numbered.find(|(number, host)| host.scheme() == Scheme::Http && proxies.forwards(*number))?;
+    Some(format!(
+        "--http 2 cannot go through an http:// proxy to {}{}, whose requests the proxy forwards in HTTP/1.1: use an https:// URL, a \
+         socks5:// proxy, or --http 1.1",
+        host.scheme().prefix(),
+        host.name()
+    ))
+}

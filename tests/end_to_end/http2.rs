@@ -1,0 +1,279 @@
+//! The crawl over HTTP/2: nginx and the bundled target as servers, and servers that do as the test says.
+#![expect(clippy::unwrap_used, reason = "a test without its certificates is over")]
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::bad_input::assert_refused;
+use crate::foreign::Nginx;
+use crate::process::wait_for;
+use crate::report::Report;
+use crate::run::crawl;
+use crate::scripted::{Peer, with_server};
+use crate::target::Target;
+use crate::tls::{Authority, GOOD, program, start_with};
+
+/// Types of frames, and flags (RFC 9113, 6).
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const END: u8 = 5;
+
+/// Block of fields that holds `:status: 200`, by its number in the static table (RFC 7541).
+const STATUS_200: &[u8] = &[0x88];
+
+/// The start of a client's connection (RFC 9113, 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Serve one connection of HTTP/2: `answer` gets each request by the number of its stream.
+fn serve(mut peer: Peer, answer: impl Fn(&mut Peer, u8)) {
+    if peer.bytes(PREFACE.len()).is_none_or(|start| start != PREFACE) {
+        return;
+    }
+    send(&mut peer, (SETTINGS, 0), 0, &[]);
+    while let Some(head) = peer.bytes(9) {
+        let length = head[..3].iter().fold(0, |length, byte| length * 256 + usize::from(*byte));
+        if peer.bytes(length).is_none() {
+            return;
+        }
+        if head[3] == HEADERS {
+            answer(&mut peer, head[8]);
+        }
+    }
+}
+
+fn send(peer: &mut Peer, (kind, flags): (u8, u8), stream: u8, payload: &[u8]) {
+    let length = u8::try_from(payload.len()).unwrap();
+    peer.send_bytes(&[&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat());
+}
+
+fn reset(peer: &mut Peer, stream: u8, code: u8) {
+    send(peer, (RST_STREAM, 0), stream, &[0, 0, 0, code]);
+}
+
+fn protocols(report: &Report) -> Vec<(String, u64)> {
+    report.counts("/totals/connections_by_protocol").into_iter().collect()
+}
+
+#[test]
+fn nginx_logs_over_both_versions_of_both_protocols_what_the_report_counts() {
+    let Some(program) = program() else { return };
+    let authority = Authority::new("one");
+    let identity = authority.sign("127.0.0.1", GOOD);
+    for (tls, name) in [("TLSv1.2", "1.2"), ("TLSv1.3", "1.3")] {
+        let nginx = start_with(&program, "ssl http2", &identity, &format!("ssl_protocols {tls};"));
+        let mut logged = 0;
+        for (http, protocol, streams) in
+            [("1.1", "HTTP/1.1", ""), ("2", "HTTP/2", "--streams 5"), ("auto", "HTTP/2", "")]
+        {
+            let report = crawl(&format!(
+                "https://127.0.0.1:{}/items/{{id}} --cacert {} --ids 0..400 --shards 2 -c 4 --http {http} {streams} \
+                 --expect regex:^an.item$ --tls-min {name} --tls-max {name}",
+                nginx.port,
+                authority.authority()
+            ));
+            report.assert_states(&[("ok", 400)]);
+            assert_eq!((report.count("/totals/attempts"), report.count("/totals/retries")), (400, 0));
+            let all = wait_for("the log", || Some(nginx.log()).filter(|log| log.len() >= logged + 400));
+            let log = &all[logged..];
+            logged = all.len();
+            let column = |number: usize| log.iter().map(move |line| line.split(' ').nth(number).unwrap());
+            assert_eq!(column(2).collect::<BTreeSet<_>>().len(), 400, "each item once");
+            assert!(column(3).all(|spoken| spoken.starts_with(protocol)), "{}", log[0]);
+            let opened = report.count("/totals/connections_opened");
+            assert_eq!(column(1).collect::<BTreeSet<_>>().len() as u64, opened);
+            assert_eq!(protocols(&report), [(protocol.to_owned(), opened)]);
+            let sessions = report.counts("/tls/sessions");
+            assert!(sessions.keys().all(|session| session.starts_with(tls)) && report.count("/tls/full") == opened);
+        }
+    }
+}
+
+#[test]
+fn a_goaway_in_mid_run_loses_and_repeats_nothing() {
+    let Some(program) = program() else { return };
+    let settings = "keepalive_requests 1000; location /items/ { return 200 'an item'; }";
+    let nginx = Nginx::start_on(&program, "http2", settings);
+    let report = crawl(&format!(
+        "http://127.0.0.1:{}/items/{{id}} --ids 0..5000 --shards 1 -c 1 --http 2 --streams 100",
+        nginx.port
+    ));
+    report.assert_states(&[("ok", 5_000)]);
+    assert_eq!((report.count("/totals/attempts"), report.count("/totals/retries")), (5_000, 0));
+    assert_eq!((report.count("/plan/connections"), report.count("/plan/streams")), (1, 100));
+    assert_eq!(report.count("/totals/peak_in_flight"), 100);
+    let log = wait_for("the log", || Some(nginx.log()).filter(|log| log.len() >= 5_000));
+    let items: BTreeSet<_> = log.iter().map(|line| line.split(' ').nth(2).unwrap()).collect();
+    assert_eq!((log.len(), items.len()), (5_000, 5_000));
+    let connections: BTreeSet<_> = log.iter().map(|line| line.split(' ').nth(1).unwrap()).collect();
+    assert_eq!(connections.len() as u64, report.count("/totals/connections_opened"));
+    assert!((5..=8).contains(&connections.len()), "{}", connections.len());
+    // Those on their way to a connection that closes go again, and each is one attempt.
+    assert!(report.count("/totals/resent") > 0);
+}
+
+#[test]
+fn a_hundred_streams_share_a_connection_and_long_bodies_pass_the_windows() {
+    let target = Target::start("--processes 1 --latency 20ms");
+    let report = crawl(&format!("{} -n 1000 --shards 1 -c 1 --http 2 --streams 100", target.url()));
+    report.assert_states(&[("ok", 1_000)]);
+    assert_eq!(protocols(&report), [("HTTP/2".to_owned(), 1)]);
+    let books = target.stop();
+    assert_eq!(
+        (&books["requests"], &books["connections"], &books["unique_ids"]),
+        (&json!(1_000), &json!(1), &json!(1_000))
+    );
+    assert!(report.count("/totals/bytes_received") > 1_000 * 50 && report.count("/totals/bytes_sent") > 1_000 * 5);
+    let Some(program) = program() else { return };
+    let place = tempfile::tempdir().unwrap();
+    let body = place.path().join("body");
+    std::fs::write(&body, vec![b'x'; 300_000]).unwrap();
+    let nginx = Nginx::start_on(&program, "http2", "location /items/ { return 200 'an item'; }");
+    let report = crawl(&format!(
+        "http://127.0.0.1:{}/items/{{id}} -n 40 --shards 1 -c 2 --http 2 --streams 4 --body @{}",
+        nginx.port,
+        body.display()
+    ));
+    report.assert_states(&[("ok", 40)]);
+}
+
+#[test]
+fn throttling_is_the_same_over_http_2() {
+    let target = Target::start("--processes 1 --limit 40/s:burst=20");
+    let report = crawl(&format!("{} -n 150 --shards 1 -c 2 --http 2 --streams 10 --expect json", target.url()));
+    report.assert_states(&[("ok", 150)]);
+    let books = target.stop();
+    assert!(report.count("/totals/throttled") > 0);
+    assert_eq!(report.statuses(), crate::report::counts(&books["by_status"]));
+    assert_eq!(books["early_retries"], json!(0), "pauses are honoured");
+}
+
+#[test]
+fn http_2_goes_through_proxies() {
+    let target = Target::start("--processes 1 --tls");
+    let proxy = Target::start("--processes 1 --proxy");
+    let report = crawl(&format!(
+        "{} -n 60 -s 1 -c 2 --http 2 --streams 3 --insecure --proxy http://{}",
+        target.url(),
+        proxy.address()
+    ));
+    report.assert_states(&[("ok", 60)]);
+    assert_eq!(protocols(&report), [("HTTP/2".to_owned(), report.count("/totals/connections_opened"))]);
+    assert_eq!(proxy.stop()["proxy"]["tunnels"], json!(report.count("/totals/connections_opened")));
+    assert_eq!(target.stop()["http2_connections"], json!(report.count("/totals/connections_opened")));
+}
+
+#[test]
+fn streams_that_a_target_does_not_allow_wait_and_auto_falls_back() {
+    let Some(program) = program() else { return };
+    let settings = "http2_max_concurrent_streams 3; location /items/ { return 200 'an item'; }";
+    let nginx = Nginx::start_on(&program, "http2", settings);
+    let url = format!("http://127.0.0.1:{}/items/{{id}} -n 300 --shards 1 -c 2 --streams 10", nginx.port);
+    let report = crawl(&format!("{url} --http 2"));
+    report.assert_states(&[("ok", 300)]);
+    assert_eq!((report.count("/totals/resent"), protocols(&report)), (0, vec![("HTTP/2".to_owned(), 2)]));
+    // Without HTTP/2 each connection carries one request at a time, and there are no more of them.
+    let target = Target::start("--processes 1 --tls --http 1.1");
+    let report = crawl(&format!("{} -n 300 -s 1 -c 2 --streams 10 --http auto -k", target.url()));
+    report.assert_states(&[("ok", 300)]);
+    assert_eq!(protocols(&report), [("HTTP/1.1".to_owned(), 2)]);
+}
+
+/// Every item failed at its only attempt, for this reason and with these details.
+#[track_caller]
+fn assert_failed_as(report: &Report, kind: &str, items: u64, details: &str) {
+    report.assert_states(&[("failed", items)]);
+    assert_eq!(report.errors(), [(kind.to_owned(), items)].into(), "{}", report.at("/failures"));
+    assert_eq!(report.count("/totals/attempts"), items);
+    let said = report.text(&format!("/failures/{kind}/details"));
+    assert!(said.contains(details), "{said:?} holds {details:?}");
+}
+
+#[test]
+fn whatever_a_server_does_wrong_over_http_2_has_a_name() {
+    let over = |server: &(dyn Fn(Peer) + Sync), flags: &str| {
+        with_server(server, |address| crawl(&format!("http://{address}/{{id}} -n 4 -s 1 -c 1 --http 2 {flags}")))
+    };
+    let junk = |mut peer: Peer| {
+        peer.bytes(PREFACE.len());
+        peer.send(&"junk".repeat(100));
+        peer.drain();
+    };
+    assert_failed_as(&over(&junk, "--retries 0"), "http2_protocol", 4, "");
+    let later = |peer: Peer| serve(peer, |peer, _| peer.send(&"junk".repeat(100)));
+    assert_failed_as(&over(&later, "--retries 0 --streams 4"), "http2_protocol", 4, "");
+    let leaves = |mut peer: Peer| drop(peer.bytes(PREFACE.len()));
+    assert_failed_as(&over(&leaves, "--retries 0"), "http2_protocol", 4, "before its HTTP/2 settings");
+    let silent = |mut peer: Peer| peer.drain();
+    let report = over(&silent, "--retries 0 --connect-timeout 200ms");
+    assert_failed_as(&report, "connect_timeout", 4, "no settings of HTTP/2 came");
+    // HTTP/1.1 alone. Not tried again: the next connection would be no other.
+    let of_1 = |mut peer: Peer| {
+        peer.bytes(PREFACE.len());
+        peer.send("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        peer.drain();
+    };
+    assert_failed_as(&over(&of_1, ""), "http2_not_offered", 4, "answered with HTTP/1");
+    let resets = |peer: Peer| serve(peer, |peer, stream| reset(peer, stream, 2));
+    assert_failed_as(&over(&resets, "--retries 0 --streams 2"), "http2_reset", 4, "code 2");
+    let refuses = |peer: Peer| serve(peer, |peer, stream| reset(peer, stream, 7));
+    let report = over(&refuses, "--retries 0 --streams 2");
+    assert_failed_as(&report, "http2_refused", 4, "REFUSED_STREAM");
+    // Each was sent twice more, as one attempt.
+    assert_eq!((report.count("/totals/resent"), report.count("/totals/connections_opened")), (8, 1));
+    let goes_away = |peer: Peer| serve(peer, |peer, _| send(peer, (GOAWAY, 0), 0, &[0; 8]));
+    let report = over(&goes_away, "--retries 0");
+    assert_failed_as(&report, "http2_goaway", 4, "GOAWAY with code 0");
+    assert_eq!(report.count("/totals/resent"), report.count("/totals/connections_opened") - 4);
+    // HTTP/1.1 within TLS alone, as the handshake says.
+    let target = Target::start("--processes 1 --tls --http 1.1");
+    let report = crawl(&format!("{} -n 4 -s 1 -c 1 --http 2 -k", target.url()));
+    assert_failed_as(&report, "http2_not_offered", 4, "");
+}
+
+#[test]
+fn a_refused_request_goes_again_and_a_stream_that_times_out_leaves_the_others_alone() {
+    let refuses_one = |peer: Peer| {
+        serve(peer, |peer, stream| match stream {
+            1 => reset(peer, stream, 7),
+            _ => send(peer, (HEADERS, END), stream, STATUS_200),
+        });
+    };
+    let report = with_server(refuses_one, |address| {
+        crawl(&format!("http://{address}/{{id}} -n 8 -s 1 -c 1 --http 2 --streams 2 --retries 0 -R 1000 --burst 1"))
+    });
+    report.assert_states(&[("ok", 8)]);
+    assert_eq!((report.count("/totals/resent"), report.count("/totals/attempts")), (1, 8));
+    let forgets_one = |peer: Peer| {
+        serve(peer, |peer, stream| {
+            if stream > 1 {
+                send(peer, (HEADERS, END), stream, STATUS_200);
+            }
+        });
+    };
+    let report = with_server(forgets_one, |address| {
+        crawl(&format!("http://{address}/{{id}} -n 8 -s 1 -c 1 --http 2 --streams 2 --retries 0 --timeout 2s"))
+    });
+    report.assert_states(&[("ok", 7), ("failed", 1)]);
+    assert_eq!((report.errors(), report.count("/totals/connections_opened")), ([("timeout".to_owned(), 1)].into(), 1));
+}
+
+#[test]
+fn combinations_without_effect_are_refused() {
+    let url = "https://127.0.0.1:9/{id}";
+    let plain = "http://127.0.0.1:9/{id}";
+    assert_refused(&[
+        (&[url, "-k", "--http", "3"], "none of auto, 1.1 and 2"),
+        (&[url, "-k", "--streams", "10"], "--streams 10 needs HTTP/2: pass --http 2"),
+        (&[url, "-k", "--streams", "10", "--http", "1.1"], "--streams 10 needs HTTP/2"),
+        (&[plain, "--streams", "10", "--http", "auto"], "speaks to https:// URLs alone: pass --http 2"),
+        (&[plain, "--streams", "0", "--http", "2"], "--streams"),
+        (&[plain, "--streams", "100000", "-c", "100", "--http", "2"], "--streams 100000 with --connections 100"),
+        (&[plain, "--streams", "2", "--http", "2", "--disable-keepalive"], "no effect with --disable-keepalive"),
+        (&[plain, "--http", "2", "-H", "Upgrade: x"], "--header Upgrade is not allowed in HTTP/2"),
+        (&[plain, "--http", "2", "-H", "Host: a b"], "--header Host is the authority"),
+        (&[plain, "--http", "2", "--proxy", "http://127.0.0.1:9"], "--http 2 cannot go through an http:// proxy"),
+    ]);
+}
