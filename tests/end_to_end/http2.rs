@@ -168,7 +168,8 @@ fn http_2_goes_through_proxies() {
 #[test]
 fn streams_that_a_target_does_not_allow_wait_and_auto_falls_back() {
     let Some(program) = program() else { return };
-    let settings = "http2_max_concurrent_streams 3; location /items/ { return 200 'an item'; }";
+    let settings =
+        "http2_max_concurrent_streams 3; keepalive_requests 1000; location /items/ { return 200 'an item'; }";
     let nginx = Nginx::start_on(&program, "http2", settings);
     let url = format!("http://127.0.0.1:{}/items/{{id}} -n 300 --shards 1 -c 2 --streams 10", nginx.port);
     let report = crawl(&format!("{url} --http 2"));
