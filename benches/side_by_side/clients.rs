@@ -1,8 +1,10 @@
 //! The peers: how each is told to send the same load, and where it prints how much it did.
 //!
-//! Each is told to use one thread, `N` kept-alive connections, HTTP/1.1 and no rate. Readers are pure, and say nothing
+//! Each is told to use one thread, `N` kept-alive connections and no rate. Readers are pure, and say nothing
 //! rather than something when a figure is not where it should be.
 
+use clap::ValueEnum;
+use serde::Serialize;
 use serde_json::Value;
 
 /// Load, the same for all clients.
@@ -14,6 +16,48 @@ pub(crate) struct Load {
     pub(crate) connections: u32,
     /// Duration, s.
     pub(crate) seconds: u32,
+    /// Protocol of the connections.
+    pub(crate) over: Over,
+}
+
+/// Protocol of the connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Over {
+    /// HTTP/1.1 in plain text.
+    #[default]
+    Plain,
+    /// HTTP/1.1 over TLS.
+    Tls,
+    /// HTTP/2 over TLS, with ten streams on each connection.
+    Http2,
+}
+
+/// Streams of a connection of HTTP/2.
+pub(crate) const STREAMS: &str = "10";
+
+impl Over {
+    /// The peer that ratios are taken to.
+    pub(crate) const fn yardstick(self) -> &'static str {
+        match self {
+            Self::Plain | Self::Tls => YARDSTICK,
+            Self::Http2 => "oha",
+        }
+    }
+
+    /// Peers that can send such a load; empty for all of them.
+    const fn peers(self) -> &'static [&'static str] {
+        match self {
+            Self::Plain => &[],
+            Self::Tls => &["wrk", "oha", "ab", "h2load"],
+            Self::Http2 => &["oha", "h2load"],
+        }
+    }
+
+    /// True if `peer` can send such a load.
+    pub(crate) fn is_for(self, peer: &Peer) -> bool {
+        self.peers().is_empty() || self.peers().contains(&peer.name)
+    }
 }
 
 /// Counts that a client reports.
@@ -78,7 +122,13 @@ fn wrk(load: &Load) -> Vec<String> {
 
 fn oha(load: &Load) -> Vec<String> {
     // One thread comes from the one CPU that it may use.
-    words(["--no-tui", "-c", "C", "-z", "Ss", "URL"], load)
+    let more: &[&str] = match load.over {
+        Over::Plain => &[],
+        Over::Tls => &["--insecure"],
+        Over::Http2 => &["--insecure", "--http2", "-p", STREAMS],
+    };
+    let own = words(["--no-tui", "-c", "C", "-z", "Ss", "URL"], load);
+    more.iter().map(|&word| word.to_owned()).chain(own).collect()
 }
 
 fn hey(load: &Load) -> Vec<String> {
@@ -92,7 +142,8 @@ fn ab(load: &Load) -> Vec<String> {
 }
 
 fn h2load(load: &Load) -> Vec<String> {
-    words(["--h1", "-t", "1", "-c", "C", "-D", "S", "URL"], load)
+    let protocol = if load.over == Over::Http2 { ["-m", STREAMS] } else { ["--h1", "-m1"] };
+    words([protocol[0], protocol[1], "-t", "1", "-c", "C", "-D", "S", "URL"], load)
 }
 
 fn bombardier(load: &Load) -> Vec<String> {

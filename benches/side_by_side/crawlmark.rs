@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::clients::Counted;
+use crate::clients::{Counted, Over, STREAMS};
 
 /// The program that cargo built for this bench, with the profile that inherits from release.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlmark");
@@ -13,8 +13,14 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlmark");
 pub(crate) const NAME: &str = "crawlmark";
 
 /// Its arguments: one shard, as its peers get one thread.
-pub(crate) fn arguments(template: &str, connections: u32, seconds: u32, out: &Path) -> Vec<String> {
+pub(crate) fn arguments(template: &str, over: Over, [connections, seconds]: [u32; 2], out: &Path) -> Vec<String> {
     let mut arguments = vec!["run".to_owned(), template.to_owned()];
+    let protocol: &[&str] = match over {
+        Over::Plain => &[],
+        Over::Tls => &["--insecure"],
+        Over::Http2 => &["--insecure", "--http", "2", "--streams", STREAMS],
+    };
+    arguments.extend(protocol.iter().map(|&word| word.to_owned()));
     arguments.extend(["-s", "1", "--quiet", "--json", "-c"].map(str::to_owned));
     arguments.extend([connections.to_string(), "-d".to_owned(), format!("{seconds}s")]);
     arguments.extend(["--out".to_owned(), out.display().to_string()]);

@@ -31,7 +31,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::arguments::{Arguments, Subject};
-use crate::clients::YARDSTICK;
 use crate::error::Error;
 use crate::place::Places;
 use crate::process::Signals;
@@ -79,13 +78,13 @@ fn compare_clients(arguments: &Arguments) -> Result<Coverage, Error> {
         places.target_cpu = None;
         Target::given(url)
     } else {
-        Target::start(&places, &signals)?
+        Target::start(&places, &signals, arguments.over)?
     };
     let mut bench = Bench::new(arguments, &places, &target, &signals);
     bench.warm_up()?;
     let runs = bench.rounds()?;
     let footprint = bench.footprint(&runs)?;
-    let summary = Summary::of(&runs, YARDSTICK);
+    let summary = Summary::of(&runs, arguments.over.yardstick());
     let text = table::render(&bench, &summary, &footprint);
     let record = Record::new(&bench, &runs, &summary, &footprint);
     let saved = arguments.json.as_deref().map_or(Ok(()), |path| save(&record, path));

@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::arguments::PacedArguments;
+use crate::clients::Over;
 use crate::crawlmark;
 use crate::error::Error;
 use crate::place::{Places, in_path};
@@ -45,7 +46,7 @@ struct PacedRun {
 pub(crate) fn compare(arguments: &PacedArguments) -> Result<Coverage, Error> {
     let signals = Signals::watch()?;
     let places = Places::find();
-    let target = Target::start(&places, &signals)?;
+    let target = Target::start(&places, &signals, Over::Plain)?;
     let mut notes = Vec::new();
     let mut clients = found(&mut notes);
     let contest = PacedContest { arguments, places: &places, signals: &signals, target: &target };

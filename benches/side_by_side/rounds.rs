@@ -124,6 +124,9 @@ impl<'a> Bench<'a> {
         let mut clients = vec![Client::Crawlmark];
         let mut missing = Vec::new();
         for peer in &PEERS {
+            if !arguments.over.is_for(peer) {
+                continue;
+            }
             if !arguments.peers.is_empty() && !arguments.peers.iter().any(|name| name == peer.name) {
                 continue;
             }
@@ -205,7 +208,8 @@ impl<'a> Bench<'a> {
                 (finished, report.counted(), report.own().into())
             }
             Client::Peer(peer, program) => {
-                let load = Load { url: self.target.url(), connections: self.arguments.connections, seconds };
+                let Arguments { connections, over, .. } = *self.arguments;
+                let load = Load { url: self.target.url(), connections, seconds, over };
                 let mut command = self.places.command(program, self.places.client_cpu);
                 command.args((peer.arguments)(&load));
                 let finished = run(self.signals, peer.name, &mut command, Duration::from_secs(seconds.into()))?;
@@ -236,7 +240,8 @@ impl<'a> Bench<'a> {
         let folder = tempfile::tempdir()?;
         let out = folder.path().join("result");
         let mut command = self.places.command(crawlmark::PROGRAM, self.places.client_cpu);
-        command.args(crawlmark::arguments(self.target.template(), self.arguments.connections, seconds, &out));
+        let Arguments { connections, over, .. } = *self.arguments;
+        command.args(crawlmark::arguments(self.target.template(), over, [connections, seconds], &out));
         command.args(more);
         let finished = run(self.signals, crawlmark::NAME, &mut command, Duration::from_secs(seconds.into()))?;
         let report = Report::read(&finished.stdout).ok_or_else(|| unreadable(crawlmark::NAME, &finished))?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::clients::YARDSTICK;
+use crate::clients::Over;
 use crate::crawlmark;
 use crate::rounds::{Bench, Footprint};
 use crate::summary::{Summary, SummaryRow};
@@ -11,6 +11,8 @@ use crate::summary::{Summary, SummaryRow};
 const GOAL_SPEED: f64 = 0.65;
 /// At most this multiple of the yardstick's CPU per request.
 const GOAL_CPU: f64 = 1.5;
+/// At most this multiple of oha's CPU per request over HTTP/2.
+const GOAL_HTTP2_CPU: f64 = 1.0;
 /// A shard with 64 connections stays under this, MiB.
 const GOAL_SHARD_MIB: f64 = 24.0;
 /// The supervisor stays under this share of a CPU, per cent.
@@ -23,11 +25,11 @@ const STEADY: f64 = 1.5;
 /// Everything, for people.
 pub(crate) fn render(bench: &Bench<'_>, summary: &Summary, footprint: &Footprint) -> String {
     let mut text = heading(bench);
-    rows(&mut text, ("client", YARDSTICK), summary);
+    rows(&mut text, ("client", bench.arguments.over.yardstick()), summary);
     doubts(&mut text, summary);
     notes(&mut text, bench);
     own(&mut text, bench, footprint);
-    text.push_str(&verdict(summary));
+    text.push_str(&verdict(summary, bench.arguments.over));
     text.push('\n');
     text
 }
@@ -119,19 +121,20 @@ fn own(text: &mut String, bench: &Bench<'_>, footprint: &Footprint) {
     let _ = writeln!(text, "supervisor: {share} of a CPU (goal: under {GOAL_SUPERVISOR_PERCENT:.0} %)");
 }
 
-fn verdict(summary: &Summary) -> String {
-    match summary.line(crawlmark::NAME).and_then(|line| line.ratio) {
-        Some(ratio) => {
-            let ([slow, fast], [cheap, dear]) = (ratio.requests_per_s_range, ratio.cpu_per_request_range);
-            format!(
-                "{0}/{YARDSTICK}, by round: {slow:.2} .. {fast:.2} x the requests/s, {cheap:.2} .. {dear:.2} x the CPU \
-                 per request\n{0}/{YARDSTICK}: {1:.2} x the requests/s (goal: at least {GOAL_SPEED}), {2:.2} x the CPU \
-                 per request (goal: at most {GOAL_CPU})",
-                crawlmark::NAME,
-                ratio.requests_per_s,
-                ratio.cpu_per_request
-            )
-        }
-        None => format!("{}/{YARDSTICK}: no ratio, since {YARDSTICK} did not run", crawlmark::NAME),
-    }
+fn verdict(summary: &Summary, over: Over) -> String {
+    let (own, yardstick) = (crawlmark::NAME, over.yardstick());
+    let Some(ratio) = summary.line(own).and_then(|line| line.ratio) else {
+        return format!("{own}/{yardstick}: no ratio, since {yardstick} did not run");
+    };
+    let [speed_goal, cpu_goal] = match over {
+        Over::Plain => [format!(" (goal: at least {GOAL_SPEED})"), format!(" (goal: at most {GOAL_CPU})")],
+        Over::Tls => Default::default(),
+        Over::Http2 => [String::new(), format!(" (goal: at most {GOAL_HTTP2_CPU})")],
+    };
+    let ([slow, fast], [cheap, dear]) = (ratio.requests_per_s_range, ratio.cpu_per_request_range);
+    format!(
+        "{own}/{yardstick}, by round: {slow:.2} .. {fast:.2} x the requests/s, {cheap:.2} .. {dear:.2} x the CPU per request\n\
+         {own}/{yardstick}: {:.2} x the requests/s{speed_goal}, {:.2} x the CPU per request{cpu_goal}",
+        ratio.requests_per_s, ratio.cpu_per_request
+    )
 }

@@ -8,6 +8,7 @@ use std::process::{ChildStdout, Stdio};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::arguments::TargetUrl;
+use crate::clients::Over;
 use crate::crawlmark;
 use crate::error::Error;
 use crate::place::Places;
@@ -42,8 +43,9 @@ impl Target {
     }
 
     /// The bundled one.
-    pub(crate) fn start(places: &Places, signals: &Signals) -> Result<Self, Error> {
-        let bundled = Bundled::start(places, signals, &[])?;
+    pub(crate) fn start(places: &Places, signals: &Signals, over: Over) -> Result<Self, Error> {
+        let tls = [OsStr::new("--tls")];
+        let bundled = Bundled::start(places, signals, if over == Over::Plain { &[] } else { &tls })?;
         Ok(Self { template: format!("{}/items/{{id}}", bundled.url), process: Some(bundled) })
     }
 

@@ -327,7 +327,7 @@ pub struct RunArgs {
     /// Requests at a time on each connection of HTTP/2 [default: 1]
     ///
     /// As -m of h2load and -p of oha: requests in flight are --connections times N. A target may allow fewer streams; requests then
-    /// wait for one, which is pool_wait. What the target refused before it began (GOAWAY, REFUSED_STREAM) is sent again
+    /// wait for one, which is `pool_wait`. What the target refused before it began (GOAWAY, `REFUSED_STREAM`) is sent again
     /// as the same attempt, and counted as resent. Example: --http 2 -c 1 --streams 100
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Network")]
     pub streams: Option<u32>,

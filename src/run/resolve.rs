@@ -117,7 +117,7 @@ fn check_tags(tags: &[(String, String)]) -> Result<(), Error> {
 
 /// Resolves `args`. Looks up the host's name; starts and writes nothing.
 pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
-    check_tags(&args.tags)?;
+    check_alone(&args)?;
     let cores = usable_cpus().len().max(1);
     let body = read_body(&args.body)?;
     // As curl does: a body is meant to be posted.
@@ -147,7 +147,6 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let http = http::choose(&args, targets.hosts(), proxies.as_ref(), &mut workload)?;
     let tls = tls(&args, &targets, bundled.as_ref(), &mut workload)?;
     keep_reachable(args.local_ips.as_ref(), &targets, (&mut addresses, proxies.as_ref()))?;
-    check_connect_timeout(args.connect_timeout)?;
     let rate = args.rate.map(|rate| rate.peak);
     refuse_unlimited_strangers(targets.hosts(), (&addresses, proxies.as_ref()), rate)?;
     let is_list = args.urls.is_some() && targets.asks_ids() == IdUse::No;
@@ -210,22 +209,23 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     };
     let placement = placement(&spec, bundled.is_some());
     let plan = plan.validate().map_err(usage)?;
-    let objectives = objectives(&args, &plan)?;
     Ok(Resolved {
+        objectives: objectives(&args, &plan)?,
         plan,
         spec,
         labels: Labels { name: args.name, tags: args.tags.into_iter().collect() },
         out: args.out,
         placement,
         strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
-        objectives,
         bundled,
         unresolved,
     })
 }
 
-fn check_connect_timeout(timeout: Duration) -> Result<(), Error> {
-    if timeout.is_zero() { Err(usage("--connect-timeout must be longer than 0")) } else { Ok(()) }
+/// Check flags that depend on no other.
+fn check_alone(args: &RunArgs) -> Result<(), Error> {
+    check_tags(&args.tags)?;
+    if args.connect_timeout.is_zero() { Err(usage("--connect-timeout must be longer than 0")) } else { Ok(()) }
 }
 
 /// Colocated if the bundled target, another target or a proxy is on this machine.

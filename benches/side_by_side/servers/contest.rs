@@ -7,7 +7,7 @@ use super::Note;
 use super::contestant::Contestant;
 use super::proc::Usage;
 use crate::arguments::ServerArguments;
-use crate::clients::{Counted, Load, PEERS, YARDSTICK};
+use crate::clients::{Counted, Load, Over, PEERS, YARDSTICK};
 use crate::crawlmark;
 use crate::error::Error;
 use crate::place::Places;
@@ -65,7 +65,7 @@ impl Contest<'_> {
     }
 
     fn one(&self, contestant: &Contestant, round: u32, seconds: u32) -> Result<Run, Error> {
-        let load = Load { url: contestant.url.clone(), connections: CONNECTIONS, seconds };
+        let load = Load { url: contestant.url.clone(), connections: CONNECTIONS, seconds, over: Over::Plain };
         let before = Usage::of(contestant.pid())?;
         let Counted { requests, per_s, failed } = drive(self.wrk, (self.places, self.signals), &load)?;
         let after = Usage::of(contestant.pid())?;

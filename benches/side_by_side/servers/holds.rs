@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::Note;
 use super::contest::drive;
 use super::proc::Usage;
-use crate::clients::Load;
+use crate::clients::{Load, Over};
 use crate::error::Error;
 use crate::place::Places;
 use crate::process::Signals;
@@ -77,7 +77,12 @@ impl Holds<'_> {
         }
         let latency = format!("{HOLD_MS}ms");
         let target = Bundled::start(self.places, self.signals, &[OsStr::new("--latency"), OsStr::new(&latency)])?;
-        let load = Load { url: format!("{}/items/1", target.url), connections: CONNECTIONS, seconds: SECONDS };
+        let load = Load {
+            url: format!("{}/items/1", target.url),
+            connections: CONNECTIONS,
+            seconds: SECONDS,
+            over: Over::Plain,
+        };
         let pid = target.running.child.id();
         let (mut speeds, mut costs, mut failed) = (Vec::new(), Vec::new(), 0);
         for run in 1..=RUNS {

@@ -55,12 +55,12 @@ impl Places {
     pub(in crate::crawl) async fn wait(&self) -> Signal {
         let waiter = Rc::new(Waiter::default());
         self.waiting.borrow_mut().push_back(Rc::clone(&waiter));
-        poll_fn(|cx| match waiter.signal.take() {
-            Some(signal) => Poll::Ready(signal),
-            None => {
-                *waiter.waker.borrow_mut() = Some(cx.waker().clone());
-                Poll::Pending
+        poll_fn(|cx| {
+            if let Some(signal) = waiter.signal.take() {
+                return Poll::Ready(signal);
             }
+            *waiter.waker.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
         })
         .await
     }

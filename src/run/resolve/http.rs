@@ -11,6 +11,9 @@ use crate::error::Error;
 /// Header fields of HTTP/1.1 that HTTP/2 does not have (RFC 9113, 8.2.2).
 const OF_HTTP_1: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
 
+/// Flag that leaves one request to each connection.
+const ONE_EACH: &str = "--max-requests-per-connection 1";
+
 /// Choose version and streams, and record them in `workload` unless they are the defaults.
 ///
 /// # Errors
@@ -52,22 +55,19 @@ fn misplaced(args: &RunArgs, hosts: &[Host], http: HttpSettings) -> Option<Strin
             http.streams
         ));
     }
-    let names = args.headers.iter().filter_map(|header| header.split_once(':')).map(|(name, _)| name.trim());
-    let of_1 = names.filter(|_| may_be_2).find(|name| OF_HTTP_1.iter().any(|of_1| of_1.eq_ignore_ascii_case(name)));
-    if let Some(name) = of_1 {
-        return Some(format!("--header {name} is not allowed in HTTP/2: remove it, or pass --http 1.1"));
-    }
-    let host = args.headers.iter().filter_map(|header| header.split_once(':'));
-    let host = host.filter(|(name, _)| may_be_2 && name.trim().eq_ignore_ascii_case("host")).map(|(_, value)| value);
-    let is_bad = |value: &&str| value.trim().parse::<http::uri::Authority>().is_err();
-    host.filter(|value| is_bad(&value)).map(|_| {
-        "--header Host is the authority of HTTP/2 requests, which has to be a name or an address, and perhaps a port: correct it, or \
-         pass --http 1.1"
-            .to_owned()
-    }).next()
+    let mut headers = args.headers.iter().filter(|_| may_be_2).filter_map(|header| header.split_once(':'));
+    headers.find_map(|(name, value)| match name.trim() {
+        name if OF_HTTP_1.iter().any(|of_1| of_1.eq_ignore_ascii_case(name)) => {
+            Some(format!("--header {name} is not allowed in HTTP/2: remove it, or pass --http 1.1"))
+        }
+        name if name.eq_ignore_ascii_case("host") && value.trim().parse::<http::uri::Authority>().is_err() => Some(
+            "--header Host is the authority of HTTP/2 requests, which has to be a name or an address, and perhaps a port: correct \
+             it, or pass --http 1.1"
+                .to_owned(),
+        ),
+        _ => None,
+    })
 }
-
-const ONE_EACH: &str = "--max-requests-per-connection 1";
 
 /// Say that a proxy that forwards requests cannot do so in HTTP/2.
 fn forwarded(hosts: &[Host], proxies: Option<&Proxies>, version: HttpVersion) -> Option<String> {
