@@ -58,7 +58,7 @@ pub enum HttpVersion {
     Http1,
     /// HTTP/2: agreed on in the TLS handshake, or known to be spoken without TLS.
     Http2,
-    /// What the target chooses in the TLS handshake; HTTP/1.1 without TLS.
+    /// The version that the target chooses in the TLS handshake; HTTP/1.1 without TLS.
     Auto,
 }
 
@@ -120,7 +120,7 @@ impl HttpVersion {
     }
 }
 
-/// What the streams of a connection share. Dropped with the last of them, it closes the connection.
+/// State that the streams of a connection share. Dropped with the last of them, it closes the connection.
 #[derive(Debug)]
 struct Shared {
     meter: Rc<Meter>,

@@ -22,6 +22,7 @@ pub(super) fn plan(shards: u32) -> RunPlan {
         ids: IdRange { start: 0, end: 1_000_000 },
         shards,
         connections: shards * 8,
+        streams: 1,
         rate: None,
         shape: RateShape::Constant,
         burst: 0,
