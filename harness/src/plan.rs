@@ -99,6 +99,12 @@ const fn one_stream() -> u32 {
     1
 }
 
+/// True if connections have one stream.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_one(streams: &u32) -> bool {
+    *streams == 1
+}
+
 /// The whole run, validated. Durations are whole microseconds where they are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPlan {
@@ -112,8 +118,8 @@ pub struct RunPlan {
     pub shards: u32,
     /// Connections at most to one host, over all shards.
     pub connections: u32,
-    /// Requests in flight at most on each of them; 1 in results of older versions.
-    #[serde(default = "one_stream")]
+    /// Requests in flight at most on each of them. A plan without several has the hash of one from before there were any.
+    #[serde(default = "one_stream", skip_serializing_if = "is_one")]
     pub streams: u32,
     /// The budget over all shards, or the rate at which requests arrive in an open loop; none is as fast as it goes. The
     /// highest one when it changes.

@@ -40,6 +40,7 @@ fn holds_data(place: &str) -> bool {
         "/tags",
         "/workload",
         "/attempts_by_status",
+        "/connections_by_protocol",
         "/rejected_by_status",
         "/errors_by_kind",
         "/dropped_by",

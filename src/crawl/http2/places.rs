@@ -90,3 +90,32 @@ impl Drop for Place {
         self.0.signal(Signal::Free);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::Context;
+
+    use super::*;
+
+    #[test]
+    fn places_are_counted_and_those_who_wait_are_served_in_order_without_those_who_left() {
+        let places = Places::new(2);
+        let mut cx = Context::from_waker(Waker::noop());
+        let taken = [places.take().unwrap(), places.take().unwrap()];
+        assert!(places.take().is_none() && !places.signal(Signal::Reserved), "nobody waits");
+        let (mut first, mut last) = (pin!(places.wait()), pin!(places.wait()));
+        assert!(first.as_mut().poll(&mut cx).is_pending());
+        {
+            let mut left = pin!(places.wait());
+            assert!(left.as_mut().poll(&mut cx).is_pending());
+        }
+        assert!(last.as_mut().poll(&mut cx).is_pending());
+        drop(taken);
+        assert_eq!(first.as_mut().poll(&mut cx), Poll::Ready(Signal::Free));
+        assert_eq!(last.as_mut().poll(&mut cx), Poll::Ready(Signal::Free));
+        assert!(!places.signal(Signal::Reserved));
+        assert!(places.take().is_some());
+    }
+}
