@@ -140,6 +140,18 @@ fn a_hundred_streams_share_a_connection_and_long_bodies_pass_the_windows() {
 }
 
 #[test]
+fn the_bundled_targets_counts_agree() {
+    for flags in ["--http 2", "--target-tls --http auto"] {
+        let report = crawl(&format!("{flags} --streams 4 -n 400 --shards 2 -c 4 --target-processes 2"));
+        report.assert_states(&[("ok", 400)]);
+        assert_eq!(*report.at("/witness/agrees"), json!(true), "{}", report.at("/witness/differences"));
+        let opened = report.count("/totals/connections_opened");
+        assert_eq!(report.count("/witness/ledger/http2_connections"), opened);
+        assert!(opened <= 4, "{opened}");
+    }
+}
+
+#[test]
 fn throttling_is_the_same_over_http_2() {
     let target = Target::start("--processes 1 --limit 40/s:burst=20");
     let report = crawl(&format!("{} -n 150 --shards 1 -c 2 --http 2 --streams 10 --expect json", target.url()));
