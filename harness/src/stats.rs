@@ -41,7 +41,7 @@ pub use self::table::{Count, Counter};
 pub use self::timing::{Bounds, CLOSE, Exact, Percentile, SAMPLES_BEYOND, SIGNIFICANT_DIGITS, Timing};
 use crate::clock::Nanos;
 use crate::plan::Arrivals;
-use crate::sample::{InFlight, Opened, Opening, Outcome, Sample};
+use crate::sample::{Fate, InFlight, Opened, Opening, Outcome, Sample};
 
 /// Series of times, each with a distribution of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -111,6 +111,9 @@ impl Series {
     /// Parts of opening a connection that only some connections have. They are kept along with [`Series::Connect`].
     pub const OPENING: [Self; 2] = [Self::Tls, Self::Tunnel];
 
+    /// Waits before a request is let through: zero for all requests of a closed loop without limits.
+    pub(crate) const WAITS: [Self; 2] = [Self::SchedLag, Self::BudgetWait];
+
     /// Those that are kept per interval as well.
     pub const PER_INTERVAL: [Self; 6] = [
         Self::ServiceOk,
@@ -162,6 +165,31 @@ impl Series {
             Self::Tunnel => "tunnel",
             Self::Overhead => "overhead",
         }
+    }
+}
+
+/// Set of series, for the hot path: a test for one of them is one bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SeriesSet(u32);
+
+impl SeriesSet {
+    /// The set of these series.
+    pub(crate) const fn of(series: &[Series]) -> Self {
+        let (mut bits, mut at) = (0, 0);
+        while at < series.len() {
+            bits |= 1 << series[at] as u32;
+            at += 1;
+        }
+        Self(bits)
+    }
+
+    /// Return this set without the series of `other`.
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    const fn contains(self, series: Series) -> bool {
+        self.0 & (1 << series as u32) != 0
     }
 }
 
@@ -227,36 +255,66 @@ impl ShardStats {
     /// Counts one attempt that ended, in some of the distributions.
     pub fn record_only(&mut self, sample: &Sample, kept: &[Series]) {
         self.counters.record(sample);
-        self.record_times(sample, kept);
+        self.record_times(sample, SeriesSet::of(kept));
     }
 
     /// Records the times of an attempt that ended, in some of the distributions, without its counts.
-    pub(crate) fn record_times(&mut self, sample: &Sample, kept: &[Series]) {
-        self.book(kept, |series| took(sample, series));
+    pub(crate) fn record_times(&mut self, sample: &Sample, kept: SeriesSet) {
+        let Sample { permit, attempt, fate } = sample;
+        // Of most attempts all times are known: they are computed once, and each goes where it belongs.
+        let Some((sent, first_byte)) = attempt.sent.zip(attempt.first_byte).filter(|_| !timed_out(sample)) else {
+            let all = Series::ALL.into_iter().filter(|series| kept.contains(*series));
+            return self.book(all, |series| took(sample, series));
+        };
+        let mut record = |series, ns| {
+            if kept.contains(series) {
+                self.timing_mut(series).record(ns);
+            }
+        };
+        record(service_series(attempt.outcome), attempt.done.since(sent));
+        record(Series::Ttfb, first_byte.since(sent));
+        record(Series::SchedLag, sample.sched_lag_ns());
+        record(Series::BudgetWait, sample.budget_wait_ns());
+        record(Series::PoolWait, sent.since(permit.admitted));
+        if *fate == Fate::Ended {
+            record(Series::Item, attempt.done.since(permit.first_intended));
+        }
+        record(response_series(attempt.outcome), sample.response_ns());
+        if let Some(ns) = sample.overhead_ns() {
+            record(Series::Overhead, ns);
+        }
     }
 
     /// Counts the times of a request or an item that had not ended when the run was over, in some of the distributions.
     pub fn cut_off(&mut self, kept: &[Series], rest: &Unfinished) {
-        self.book(kept, |series| rest.took(series));
+        self.book(kept.iter().copied(), |series| rest.took(series));
         if kept.contains(&Series::Connect) {
-            self.book(&Series::OPENING, |series| rest.took(series));
+            self.book(Series::OPENING, |series| rest.took(series));
         }
     }
 
-    fn book(&mut self, kept: &[Series], took: impl Fn(Series) -> Option<Took>) {
+    fn book(&mut self, kept: impl IntoIterator<Item = Series>, took: impl Fn(Series) -> Option<Took>) {
         for series in kept {
-            match took(*series) {
-                Some(Took::Exactly(ns)) => self.timing_mut(*series).record(ns),
-                Some(Took::AtLeast(ns)) => self.timing_mut(*series).censor(ns),
+            match took(series) {
+                Some(Took::Exactly(ns)) => self.timing_mut(series).record(ns),
+                Some(Took::AtLeast(ns)) => self.timing_mut(series).censor(ns),
                 None => {}
             }
+        }
+    }
+
+    /// Records `count` attempts that waited neither for the client nor for a limit, of which [`record_times`](Self::record_times) was told
+    /// to leave out [`Series::WAITS`].
+    pub(crate) fn record_no_waits(&mut self, count: u64) {
+        for series in Series::WAITS.into_iter().filter(|_| count > 0) {
+            self.timing_mut(series).record_zeros(count);
         }
     }
 
     /// Counts what of the attempt's time was not the target's hold, where the target says how long that was.
     pub fn record_overhead(&mut self, sample: &Sample) {
         if sample.attempt.advice.held_ns.is_some() {
-            self.record_times(sample, &[Series::Overhead]);
+            self.record_times(sample, const { SeriesSet::of(&[Series::Overhead]) });
         }
     }
 
@@ -424,7 +482,7 @@ impl Unfinished {
 /// good answer that would have taken longer.
 pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
     let outcome = sample.attempt.outcome;
-    let timed_out = matches!(outcome, Outcome::Error(kind) if kind.is_censored());
+    let timed_out = timed_out(sample);
     let is_sent = sample.attempt.sent.is_some();
     let exactly = |is: bool, ns: u64| is.then_some(Took::Exactly(ns));
     let at_least = |is: bool, ns: u64| is.then_some(Took::AtLeast(ns));
@@ -451,6 +509,11 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
         // Not of attempts: they are recorded when they happen.
         Series::Connect | Series::Tunnel | Series::Tls | Series::LoopLag => None,
     }
+}
+
+/// True if the attempt was cut off.
+const fn timed_out(sample: &Sample) -> bool {
+    matches!(sample.attempt.outcome, Outcome::Error(kind) if kind.is_censored())
 }
 
 const fn response_series(outcome: Outcome) -> Series {
@@ -628,6 +691,24 @@ pub(crate) mod tests {
             prop_assert_eq!(&left, &whole);
             prop_assert_eq!(&right, &whole);
             prop_assert_eq!(&with_identity, &whole);
+        }
+
+        #[test]
+        fn times_are_recorded_as_each_series_defines_them(
+            samples in prop::collection::vec((any_sample(), prop::option::of(0..3_000_000_000_u64), any::<bool>()), 1..30),
+        ) {
+            let (mut fast, mut defined) = (ShardStats::new(bounds()), ShardStats::new(bounds()));
+            for (mut sample, held_ns, has_no_waits) in samples {
+                sample.attempt.advice.held_ns = held_ns;
+                if has_no_waits {
+                    (sample.permit.ready, sample.permit.admitted) = (sample.permit.intended, sample.permit.intended);
+                }
+                let left_out = if has_no_waits { &Series::WAITS[..] } else { &[] };
+                fast.record_times(&sample, SeriesSet::of(&Series::ALL).without(SeriesSet::of(left_out)));
+                fast.record_no_waits(u64::from(has_no_waits));
+                defined.book(Series::ALL, |series| took(&sample, series));
+            }
+            prop_assert_eq!(fast, defined);
         }
 
         #[test]

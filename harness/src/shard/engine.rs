@@ -19,7 +19,7 @@ use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crate::stats::{Bounds, Counters, Failures, Groups, Series, ShardStats, Unfinished};
+use crate::stats::{Bounds, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Unfinished};
 use crate::wire::{OpenSecond, Progress};
 use crate::workload::{Flight, Opened, Workload};
 
@@ -65,6 +65,10 @@ struct Books {
     stats: ShardStats,
     /// The distributions that the loop has.
     kept: &'static [Series],
+    /// The same, for the hot path.
+    kept_set: SeriesSet,
+    /// Attempts without [waits](Series::WAITS) that are not among those yet.
+    no_waits: u64,
     /// Start of the measurement: what is scheduled before it is counted and not timed.
     measured_from: Nanos,
     warmup: Counters,
@@ -89,6 +93,8 @@ impl<W: Workload> Engine<W> {
         let books = Books {
             stats: ShardStats::with_series(bounds, kept),
             kept,
+            kept_set: SeriesSet::of(kept),
+            no_waits: 0,
             measured_from: start.plus(plan.warmup),
             warmup: Counters::default(),
             failures: Failures::default(),
@@ -398,6 +404,7 @@ impl<W: Workload> Engine<W> {
 
     /// Looks at the totals: the stats, the most requests under way at once, the end of the last attempt.
     pub(super) fn totals<T>(&self, look: impl FnOnce(&ShardStats, u32, Nanos) -> T) -> T {
+        self.books.borrow_mut().record_no_waits();
         let books = self.books.borrow();
         look(&books.stats, books.peak_in_flight, books.last_done)
     }
@@ -407,12 +414,24 @@ impl Books {
     fn record(&mut self, sample: &Sample) {
         let kept = if sample.permit.intended < self.measured_from {
             self.warmup.record(sample);
-            &[]
+            SeriesSet::of(&[])
         } else {
             self.stats.record_overhead(sample);
-            self.kept
+            let Permit { intended, ready, admitted, .. } = sample.permit;
+            if ready <= intended && admitted <= ready {
+                // All but a few in a closed loop: counted here, and recorded when somebody looks.
+                self.no_waits += 1;
+                self.kept_set.without(const { SeriesSet::of(&Series::WAITS) })
+            } else {
+                self.kept_set
+            }
         };
-        self.stats.record_only(sample, kept);
+        self.stats.counters.record(sample);
+        self.stats.record_times(sample, kept);
+    }
+
+    fn record_no_waits(&mut self) {
+        self.stats.record_no_waits(std::mem::take(&mut self.no_waits));
     }
 
     fn open_connection(&mut self, intended: Nanos, (now, opened): (Nanos, &Opened)) {

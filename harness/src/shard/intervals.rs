@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
-use crate::stats::{AnswerBins, Bins, Bounds, Counters, Series, ShardStats, Took, Unfinished, took};
+use crate::stats::{AnswerBins, Bins, Bounds, Counters, Series, SeriesSet, ShardStats, Took, Unfinished, took};
 use crate::wire::{BindingTimes, OpenSecond, Scheduled, SecondFigures};
 use crate::workload::Opened;
 
@@ -42,6 +42,10 @@ pub(super) struct Intervals {
     measured_from: Nanos,
     /// The distributions that each has.
     kept: &'static [Series],
+    /// The same, for the hot path.
+    kept_set: SeriesSet,
+    /// Series of the times that users wait.
+    waited: Series,
     first: u64,
     open: VecDeque<Option<ShardInterval>>,
     in_flight: u32,
@@ -97,6 +101,8 @@ impl Intervals {
             blank: Blank { start, bounds, binned: 0 },
             measured_from,
             kept,
+            kept_set: SeriesSet::of(kept),
+            waited: if kept.contains(&Series::ResponseOk) { Series::ResponseOk } else { Series::ServiceOk },
             first: 0,
             open: VecDeque::new(),
             in_flight: 0,
@@ -128,7 +134,7 @@ impl Intervals {
     /// Counts the end of an attempt that began in interval `index`.
     pub(super) fn finish(&mut self, index: u64, sample: &Sample) {
         self.in_flight -= 1;
-        let (kept, waited) = (self.kept, self.waited());
+        let (kept, waited) = (self.kept_set, self.waited);
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
             interval.stats.record_times(sample, kept);
@@ -148,7 +154,7 @@ impl Intervals {
     /// Counts an attempt that began in interval `index` and was cut off; its item had been attempted `attempt` times before.
     pub(super) fn abort(&mut self, (index, attempt): (u64, u32), rest: &Unfinished) {
         self.in_flight -= 1;
-        let (kept, waited) = (self.kept, self.waited());
+        let (kept, waited) = (self.kept, self.waited);
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
             interval.stats.cut_off(kept, rest);
@@ -176,7 +182,7 @@ impl Intervals {
 
     /// Books a request of an open loop that was intended and never went.
     pub(super) fn drop_request(&mut self, intended: Nanos, rest: &Unfinished) {
-        let (kept, waited) = (self.kept, self.waited());
+        let (kept, waited) = (self.kept, self.waited);
         let interval = self.at(intended);
         interval.scheduled.requests += 1;
         interval.counters_at(intended).drop_request();
@@ -311,11 +317,6 @@ impl Intervals {
     fn push(&mut self) {
         let index = self.first + self.open.len() as u64;
         self.open.push_back(Some(ShardInterval::new(index, self.blank)));
-    }
-
-    /// The series of times that users wait.
-    fn waited(&self) -> Series {
-        if self.kept.contains(&Series::ResponseOk) { Series::ResponseOk } else { Series::ServiceOk }
     }
 
     fn get(&mut self, index: u64) -> Option<&mut ShardInterval> {

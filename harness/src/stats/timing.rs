@@ -182,6 +182,14 @@ impl Timing {
         }
     }
 
+    /// Records the least value, 0 ns, `count` times.
+    pub(crate) fn record_zeros(&mut self, count: u64) {
+        self.exact.count += count;
+        self.exact.min_ns = 0;
+        let recorded = self.histogram.record_n(0, count);
+        debug_assert!(recorded.is_ok(), "every histogram has a cell for 0");
+    }
+
     /// Counts an attempt that was cut off after `age_ns`: its true time is not known, only that it is no less.
     pub fn censor(&mut self, age_ns: u64) {
         self.exact.censor(age_ns);
