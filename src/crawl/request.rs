@@ -155,6 +155,8 @@ pub(super) struct Writer {
     last_end: Vec<u8>,
     /// Body that is sent from where it is; empty if it is in the ends.
     long_body: Bytes,
+    /// Bytes before and after the ID, if all requests but the last of a connection share them: those of a crawl of one URL template.
+    around_id: Option<[Vec<u8>; 2]>,
 }
 
 /// Place of the value of the `Host` header.
@@ -182,12 +184,19 @@ impl Writer {
         let is_long = shape.body.len() > FLAT_BODY_BYTES;
         let (body, long_body) =
             if is_long { (Bytes::new(), shape.body.clone()) } else { (shape.body.clone(), Bytes::new()) };
+        let start = [shape.method.as_str().as_bytes(), b" "].concat();
+        let end = [&headers, &b"\r\n\r\n"[..], &body].concat();
+        let around_id = targets.only().filter(|_| host_value == HostValue::Shared).and_then(|target| {
+            let after_id = target.after?.as_bytes();
+            Some([[&start[..], target.before.as_bytes()].concat(), [after_id, &after_path, &end].concat()])
+        });
         Self {
             targets: Arc::clone(targets),
-            start: [shape.method.as_str().as_bytes(), b" "].concat(),
+            start,
             after_path,
             host_value,
-            end: [&headers, &b"\r\n\r\n"[..], &body].concat(),
+            around_id,
+            end,
             last_end: [&headers, &b"\r\nconnection: close\r\n\r\n"[..], &body].concat(),
             long_body,
         }
@@ -196,8 +205,14 @@ impl Writer {
     /// Overwrite `output` with the request for item `id`, with a `Connection` header if it is the last of its connection, in absolute
     /// form for a proxy that forwards it. Return the part of the body to send after it.
     pub(super) fn write(&self, id: u64, after: After, (output, absolute): (&mut Vec<u8>, Option<&Absolute>)) -> &[u8] {
-        let target = self.targets.of(id);
         output.clear();
+        if let (Some([before, after]), After::Keep, None) = (&self.around_id, after, absolute) {
+            output.extend_from_slice(before);
+            output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+            output.extend_from_slice(after);
+            return &self.long_body;
+        }
+        let target = self.targets.of(id);
         output.extend_from_slice(&self.start);
         if let Some(absolute) = absolute {
             output.extend_from_slice(&absolute.origin);
@@ -250,6 +265,25 @@ mod tests {
             let head =
                 format!("GET {path} HTTP/1.1\r\nhost: {host}\r\naccept: */*\r\nx-a: 1\r\nuser-agent: me\r\n\r\n");
             assert_eq!(text(&writer, id, After::Keep), head);
+        }
+    }
+
+    #[test]
+    fn a_single_template_is_written_as_one_of_several_is() {
+        let long = vec![b'x'; FLAT_BODY_BYTES + 1];
+        for (headers, body) in
+            [(&[][..], Bytes::new()), (&["host: other"], Bytes::from("body")), (&["a: b"], long.into())]
+        {
+            let headers: Vec<String> = headers.iter().map(|&text: &&str| text.to_owned()).collect();
+            let shape = RequestShape::new("POST", &headers, body).unwrap();
+            for url in ["http://h:81/{id}", "http://h/a/{id}/b?c=d", "http://h/fixed"] {
+                let whole = writer(&[url], &shape);
+                assert_eq!(whole.around_id.is_some(), url.contains("{id}"));
+                let parts = Writer { around_id: None, ..writer(&[url], &shape) };
+                for (id, after) in [(0, After::Keep), (10, After::Close), (u64::MAX, After::Keep)] {
+                    assert_eq!(text(&whole, id, after), text(&parts, id, after));
+                }
+            }
         }
     }
 

@@ -251,6 +251,11 @@ impl Targets {
         RequestTarget { host: host as usize, before, after }
     }
 
+    /// Return the target of every ID, if there is one for all of them.
+    pub(super) fn only(&self) -> Option<RequestTarget<'_>> {
+        (self.lines.len() == 1).then(|| self.of(0))
+    }
+
     fn line(&self, id: u64) -> usize {
         match self.lines.len() {
             // Most crawls have one, and need no division.
