@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::clients::{Counted, Over, STREAMS};
 
-/// The program that cargo built for this bench, with the profile that inherits from release.
+/// The program that cargo built for this bench, with the profile that inherits from dist.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlmark");
 
 /// Name in every table.

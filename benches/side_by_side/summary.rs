@@ -45,6 +45,8 @@ pub(crate) struct Ratio {
     pub(crate) cpu_per_request: f64,
     /// The least and the greatest of any round.
     pub(crate) cpu_per_request_range: [f64; 2],
+    /// 95 % interval of the median of each, requests per second first; null with fewer than six rounds.
+    pub(crate) intervals: Option<[[f64; 2]; 2]>,
 }
 
 impl Summary {
@@ -74,12 +76,16 @@ impl SummaryRow {
         let ratio = |figure: fn(&Run) -> f64| {
             let pairs = runs.iter().filter_map(|run| Some(figure(run) / figure(yardstick.get(&run.round)?)));
             let pairs: Vec<f64> = pairs.collect();
-            Some((range(&pairs), median(pairs)?))
+            Some((range(&pairs), interval(pairs.clone()), median(pairs)?))
         };
         let speeds = over(|run| run.requests_per_s);
         let ratio = match (ratio(|run| run.requests_per_s), ratio(|run| run.cpu_us_per_request)) {
-            (Some((requests_per_s_range, requests_per_s)), Some((cpu_per_request_range, cpu_per_request))) => {
-                Some(Ratio { requests_per_s, requests_per_s_range, cpu_per_request, cpu_per_request_range })
+            (
+                Some((requests_per_s_range, speed, requests_per_s)),
+                Some((cpu_per_request_range, cost, cpu_per_request)),
+            ) => {
+                let intervals = speed.zip(cost).map(|(speed, cost)| [speed, cost]);
+                Some(Ratio { requests_per_s, requests_per_s_range, cpu_per_request, cpu_per_request_range, intervals })
             }
             _ => None,
         };
@@ -98,6 +104,22 @@ impl SummaryRow {
 /// The least and the greatest.
 fn range(values: &[f64]) -> [f64; 2] {
     [values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(0.0, f64::max)]
+}
+
+/// The 95 % interval of the median, by order statistics (sign test), whatever the distribution; none of fewer than six values.
+fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
+    const OUTSIDE_EACH_SIDE: f64 = 0.025;
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    // Chance that the median lies below the k-th value: that at most k of n fair coins are heads.
+    let (mut term, mut chance, mut k) = (0.5_f64.powi(i32::try_from(n).ok()?), 0.0, 0);
+    while chance + term <= OUTSIDE_EACH_SIDE {
+        chance += term;
+        term *= (n - k) as f64 / (k + 1) as f64;
+        k += 1;
+    }
+    let low = k.checked_sub(1)?;
+    Some([*values.get(low)?, *values.get(n - 1 - low)?])
 }
 
 /// The middle value, or the mean of the two in the middle; none of nothing.

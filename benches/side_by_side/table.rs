@@ -131,9 +131,12 @@ fn verdict(summary: &Summary, over: Over) -> String {
         Over::Tls => Default::default(),
         Over::Http2 => [String::new(), format!(" (goal: at most {GOAL_HTTP2_CPU})")],
     };
-    let ([slow, fast], [cheap, dear]) = (ratio.requests_per_s_range, ratio.cpu_per_request_range);
+    let (of, [[slow, fast], [cheap, dear]]) = match ratio.intervals {
+        Some(intervals) => ("95 % interval of the median", intervals),
+        None => ("by round", [ratio.requests_per_s_range, ratio.cpu_per_request_range]),
+    };
     format!(
-        "{own}/{yardstick}, by round: {slow:.2} .. {fast:.2} x the requests/s, {cheap:.2} .. {dear:.2} x the CPU per request\n\
+        "{own}/{yardstick}, {of}: {slow:.2} .. {fast:.2} x the requests/s, {cheap:.2} .. {dear:.2} x the CPU per request\n\
          {own}/{yardstick}: {:.2} x the requests/s{speed_goal}, {:.2} x the CPU per request{cpu_goal}",
         ratio.requests_per_s, ratio.cpu_per_request
     )
