@@ -13,6 +13,7 @@
 //! | [`proxy`] | proxies, their sessions and handshakes |
 //! | `connect_to`, `local_ips`, `source_addresses` | `--connect-to`, `--local-ips`, and the address of each connection |
 //! | [`tls`] | https: certificates, handshakes, kinds of failures |
+//! | `failure` | failures of a connection with a kind of their own |
 //! | [`codec`], `head`, `header_fields` | decoding of a response, and its `malformed` errors |
 //! | `answer`, `expect`, [`throttling`] | outcome of a response: `--expect`, challenges, 429 and quotas |
 //! | `excerpt`, [`redact`] | examples of failed responses; secrets in what is saved or shown |
@@ -24,6 +25,7 @@ mod connection;
 mod dial;
 mod excerpt;
 mod expect;
+mod failure;
 mod head;
 mod header_fields;
 pub mod http2;

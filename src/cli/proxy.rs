@@ -38,9 +38,9 @@ allows it.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Proxy")]
 pub struct ProxyArgs {
-    /// URLs of proxies.
+    /// Connect through a proxy; may be repeated to use several in turn
     // As text: clap would repeat what it cannot read, and that may be a password.
-    #[arg(short = 'x', long, value_name = "URL", long_help = PROXY, help = PROXY_HELP)]
+    #[arg(short = 'x', long, value_name = "URL", long_help = PROXY)]
     pub proxy: Vec<String>,
     /// Sessions: per-connection, per-request or sticky=N, which share N
     ///
@@ -50,5 +50,3 @@ pub struct ProxyArgs {
     #[arg(long, value_name = "SESSION")]
     pub session: Option<Session>,
 }
-
-const PROXY_HELP: &str = "Connect through a proxy; may be repeated to use several in turn";

@@ -11,7 +11,7 @@ use std::path::Path;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_results::run::report::{CommandLine, TARGET_PROCESSES};
+use crawlmark_results::run::report::{self, CommandLine, PROXY_FROM, TARGET_PROCESSES};
 
 use super::{Cli, NO_PROXY};
 use crate::crawl::proxy::ProxyUrl;
@@ -250,6 +250,12 @@ impl Typed {
         self.arguments.extend(["--shards".to_owned(), plan.shards.to_string()]);
         if let Some(processes) = plan.workload.get(TARGET_PROCESSES) {
             self.arguments.extend(["--target-processes".to_owned(), processes.clone()]);
+        }
+        // One URL from the environment: the command does without that.
+        let from = plan.workload.get(PROXY_FROM).filter(|from| **from != "--proxy" && plan.per_host.hosts == 1);
+        if let (Some(_), Some(url)) = (from, plan.workload.get(report::PROXY)) {
+            self.arguments.extend(["--proxy".to_owned(), url.clone()]);
+            self.withheld.extend(url.contains("...@").then(|| IN_PROXY.to_owned()));
         }
         CommandLine { arguments: self.arguments, withheld: self.withheld }
     }

@@ -31,12 +31,13 @@ use super::answer;
 use super::codec::{Cut, Decoder, RequestKind};
 use super::dial::Stream;
 use super::expect::Expected;
+use super::failure::failure_of;
 use super::head::HeadFacts;
 use super::http2::Place;
 use super::proxy::{Absolute, Hop, Way};
 use super::reuse::{After, Left};
 use super::source_addresses::ConnectionSlot;
-use super::{CrawlSpec, HoldHeader, tls};
+use super::{CrawlSpec, HoldHeader};
 
 /// Status with which a proxy asks for credentials. No target may send it (RFC 9110, 15.5.8).
 const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
@@ -313,7 +314,7 @@ impl<S: Stream> Connection<S> {
 /// Reason why an open connection fails. Details are noted in `flight`: in TLS 1.3, the alert about a missing client certificate comes
 /// after the handshake.
 fn classify(error: &io::Error, flight: &Flight) -> ErrorKind {
-    if let Some(failure) = tls::failure_of(error) {
+    if let Some(failure) = failure_of(error) {
         flight.explain(failure.kind, failure.details.clone());
         return failure.kind;
     }

@@ -18,8 +18,9 @@ use rustls::{ClientConnection, HandshakeKind, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpSocket, TcpStream};
 
+use super::failure::Failure;
 use super::proxy::{self, Hop, Way};
-use super::tls::{Failure, Tls, Wire};
+use super::tls::{Tls, Wire};
 
 /// Byte stream of a connection.
 pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {

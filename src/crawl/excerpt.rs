@@ -16,6 +16,9 @@ pub(super) const KEPT: usize = MAX_EXCERPT;
 /// Shortest start of a withheld word that is removed when the excerpt ends within the word, bytes.
 const LEAST: usize = 4;
 
+/// Shortest word of a header or body that is removed, bytes.
+pub(super) const SHORTEST: usize = 6;
+
 /// Replacement of what is removed.
 const WITHHELD: &str = "...";
 
@@ -31,6 +34,9 @@ pub(super) fn excerpt(body: &[u8], request: &RequestShape, path: &str) -> Option
     let mut withheld: Vec<String> = of_path.filter(is_echoed).map(str::to_owned).collect();
     for sent in request.texts() {
         withheld.extend(words(&sent).filter(is_echoed).map(str::to_owned));
+    }
+    for secret in request.short_secrets() {
+        text = without_word(&text, secret);
     }
     withheld.sort_by_key(|word| Reverse(word.len()));
     withheld.dedup();
@@ -65,9 +71,21 @@ fn without_basic(text: &str) -> String {
     kept + &text[at..]
 }
 
+/// Remove a secret that is too short to be looked for within words, where it is one.
+fn without_word(text: &str, secret: &str) -> String {
+    let (mut kept, mut at) = (String::new(), 0);
+    for (start, _) in text.match_indices(secret) {
+        let (before, after) = (text[..start].chars().next_back(), text[start + secret.len()..].chars().next());
+        if ![before, after].into_iter().flatten().any(char::is_alphanumeric) {
+            kept.extend([&text[at..start], WITHHELD]);
+            at = start + secret.len();
+        }
+    }
+    kept + &text[at..]
+}
+
 /// Split a text into words, and return those that are long enough to be secrets.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    const SHORTEST: usize = 6;
     let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | '=' | '?' | '/' | ';' | ',');
     let is_bracket = |c: char| matches!(c, ':' | '{' | '}' | '[' | ']' | '(' | ')' | '<' | '>');
     let fine = move |c: char| ends(c) || is_bracket(c);
@@ -112,6 +130,13 @@ mod tests {
             let text = excerpt(echoed.as_bytes(), &request, "/").unwrap();
             assert!(!text.contains(secret) && text.contains(WITHHELD), "{text}");
         }
+    }
+
+    #[test]
+    fn short_parts_of_credentials_are_withheld_as_words() {
+        let request = RequestShape::new("GET", &[], Bytes::new()).unwrap().withholding(["hi", "1234", "-"].into_iter());
+        let text = excerpt(b"hi: this password (1234) is not 12345-hi", &request, "/").unwrap();
+        assert_eq!(text, "...: this password (...) is not 12345-...");
     }
 
     #[test]

@@ -32,10 +32,10 @@ pub(super) use self::places::{Place, Places, Signal};
 pub(super) use self::request::Requests;
 use super::codec::MOST_HEAD_BYTES;
 use super::dial::Stream;
+use super::failure::Failure;
 use super::reuse::Left;
 use super::source_addresses::ConnectionSlot;
 use super::targets::Scheme;
-use super::tls::Failure;
 use super::{CrawlSpec, HoldHeader};
 
 /// Name of the protocol, in reports.

@@ -7,9 +7,10 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::{ErrorKind, Opening};
 use crawlmark_harness::workload::Flight;
 
+use super::CrawlSpec;
 use super::dial::{Dial, Route, Stream};
+use super::failure::failure_of;
 use super::http2::{self, Greeted};
-use super::{CrawlSpec, tls};
 
 /// Name of HTTP/1.1 in reports.
 const HTTP_1: &str = "HTTP/1.1";
@@ -73,7 +74,7 @@ fn connect_error(error: &io::Error, flight: &Flight) -> ErrorKind {
     // Linux's numbers for "too many open files", here and in the system; the standard library has no names for them.
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
-    if let Some(failure) = tls::failure_of(error) {
+    if let Some(failure) = failure_of(error) {
         flight.explain(failure.kind, failure.details.clone());
         return failure.kind;
     }

@@ -7,10 +7,12 @@ mod session;
 mod tunnel;
 mod url;
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::SocketAddr;
 
 pub use self::session::Session;
+use self::session::gcd;
 pub(super) use self::tunnel::open;
 pub use self::url::{Protocol, ProxyUrl, ProxyUrlError};
 use super::targets::{Host, Scheme};
@@ -103,21 +105,59 @@ impl Proxies {
     }
 }
 
-/// Return the numbers of proxies of these weights in the order of their turns: each as often as its weight, spread evenly.
-#[must_use]
-pub fn turns(weights: &[u32]) -> Vec<usize> {
-    let all: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
-    let mut given = vec![0_u64; weights.len()];
-    let mut turns = Vec::new();
-    for turn in 1..=all {
-        // The one that is furthest behind its share of the turns so far.
-        let behind = |at: &usize| i128::from(turn * u64::from(weights[*at])) - i128::from(given[*at] * all);
-        let Some(next) = (0..weights.len()).rev().max_by_key(behind) else { break };
-        given[next] += 1;
-        turns.push(next);
+/// Most turns of all proxies together: the sum of their weights, once common factors are taken out.
+const MOST_TURNS: u64 = 100_000;
+
+/// Return the numbers of proxies of these weights in the order of their turns: each as often as its weight, without common factors, and
+/// spread evenly.
+///
+/// # Errors
+/// With the sum of the weights, if that is too large.
+pub fn turns(weights: &[u32]) -> Result<Vec<usize>, TooManyTurns> {
+    let common = weights.iter().fold(0, |common, weight| gcd(common, u64::from(*weight))).max(1);
+    let weights: Vec<u64> = weights.iter().map(|weight| u64::from(*weight) / common).collect();
+    let all: u64 = weights.iter().sum();
+    if all > MOST_TURNS {
+        return Err(TooManyTurns(all));
     }
-    turns
+    // Turn n of a proxy of weight w is in the middle of the n-th of w equal parts of the round, at (2n + 1)/2w.
+    let mut turns: Vec<(u64, usize)> =
+        weights.iter().enumerate().flat_map(|(proxy, weight)| (0..*weight).map(move |n| (2 * n + 1, proxy))).collect();
+    turns.sort_by_key(|(at, proxy)| (Middle { at: *at, of: weights[*proxy] }, *proxy));
+    Ok(turns.into_iter().map(|(_, proxy)| proxy).collect())
 }
+
+/// Weights that add up to too many turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the weights add up to {0} turns, more than {MOST_TURNS}: use smaller weights, or multiples of one number")]
+pub struct TooManyTurns(u64);
+
+/// Middle of a turn: `at / 2 of`, compared exactly.
+#[derive(Debug, Clone, Copy)]
+struct Middle {
+    at: u64,
+    of: u64,
+}
+
+impl Ord for Middle {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at * other.of).cmp(&(other.at * self.of))
+    }
+}
+
+impl PartialOrd for Middle {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Middle {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Middle {}
 
 /// The way of a connection through a proxy.
 #[derive(Debug)]
@@ -162,17 +202,28 @@ mod tests {
     proptest! {
         #[test]
         fn turns_follow_the_weights_and_are_spread(weights in prop::collection::vec(1..9_u32, 1..6)) {
-            let turns = turns(&weights);
-            let all: usize = weights.iter().map(|weight| *weight as usize).sum();
+            let turns = turns(&weights).unwrap();
+            let common = weights.iter().fold(0, |common, weight| gcd(common, u64::from(*weight)));
+            let common = usize::try_from(common).unwrap();
+            let weights: Vec<usize> = weights.iter().map(|weight| *weight as usize / common).collect();
+            let all: usize = weights.iter().sum();
             prop_assert_eq!(turns.len(), all);
             for (at, weight) in weights.iter().enumerate() {
                 let mut given = 0;
                 for (turn, proxy) in turns.iter().enumerate() {
                     given += usize::from(*proxy == at);
-                    prop_assert!((given * all).abs_diff((turn + 1) * *weight as usize) < all * weights.len());
+                    prop_assert!((given * all).abs_diff((turn + 1) * weight) < all * weights.len());
                 }
-                prop_assert_eq!(given, *weight as usize);
+                prop_assert_eq!(given, *weight);
             }
         }
+    }
+
+    #[test]
+    fn common_factors_make_no_turns_and_too_many_are_refused() {
+        assert_eq!(turns(&[1000; 1000]).unwrap(), (0..1000).collect::<Vec<_>>());
+        assert_eq!(turns(&[6, 2]).unwrap(), [0, 0, 1, 0]);
+        let uneven: Vec<u32> = (1..=1000).collect();
+        assert_eq!(turns(&uneven), Err(TooManyTurns(500_500)));
     }
 }

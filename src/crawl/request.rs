@@ -9,9 +9,9 @@ use http::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderV
 use http::{HeaderMap, Method};
 
 use super::proxy::Absolute;
-use super::redact;
 use super::reuse::After;
 use super::targets::Targets;
+use super::{excerpt, redact};
 
 /// Default `User-Agent`.
 const USER_AGENT_VALUE: &str = concat!("crawlmark/", env!("CARGO_PKG_VERSION"));
@@ -91,7 +91,7 @@ impl RequestShape {
         Ok(Self { method, host_header, headers, body, withheld: Vec::new() })
     }
 
-    /// Add texts that reports must not repeat: parts of a proxy's credentials.
+    /// Add texts that reports must not repeat: parts of credentials.
     #[must_use]
     pub fn withholding<'a>(self, texts: impl Iterator<Item = &'a str>) -> Self {
         Self { withheld: texts.map(str::to_owned).collect(), ..self }
@@ -127,6 +127,12 @@ impl RequestShape {
         let values = typed.map(|(_, value)| value.as_bytes());
         let withheld = self.withheld.iter().map(String::as_bytes);
         values.chain([self.body.as_ref()]).chain(withheld).map(String::from_utf8_lossy).collect()
+    }
+
+    /// Return the parts of credentials that are shorter than the words that are removed from excerpts, but no mere punctuation.
+    pub(super) fn short_secrets(&self) -> impl Iterator<Item = &str> {
+        let is_short = |text: &&str| text.len() < excerpt::SHORTEST && text.contains(char::is_alphanumeric);
+        self.withheld.iter().map(String::as_str).filter(is_short)
     }
 }
 

@@ -21,9 +21,10 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio_rustls::TlsConnector;
 
-pub(super) use self::failure::{Failure, failure_of};
+use self::failure::of_handshake;
 pub use self::stream::Wire;
 use self::unverified::Unverified;
+use super::failure::Failure;
 use super::http2::{self, HttpVersion};
 use super::targets::{Host, Scheme};
 
@@ -203,7 +204,7 @@ impl Tls {
 
     /// Classify the failure of a handshake.
     pub(super) fn failure(&self, error: &io::Error) -> Failure {
-        let failure = Failure::of_handshake(error);
+        let failure = of_handshake(error);
         let is_refused = failure::is_no_protocol(error) && self.http == HttpVersion::Http2;
         let kind = if is_refused { ErrorKind::Http2NotOffered } else { failure.kind };
         Failure { kind, ..failure }

@@ -82,7 +82,11 @@ fn proxies_take_turns_by_weight_and_the_bundled_target_is_behind_them() {
         report.assert_states(&[("ok", 40)]);
         assert_eq!(report.at("/witness/agrees"), &json!(true));
     }
-    assert_eq!(proxies.map(|proxy| proxy.stop()["proxy"]["requests"].as_u64().unwrap()), [60, 100]);
+    // Equal weights are turns of one each, so that two sessions are enough.
+    let url = |address: &str| format!("--proxy http://{{session}}:x@{address},weight=3");
+    let both = format!("{} {} --session sticky=2", url(&often), url(&seldom));
+    crawl(&format!("-n 40 --shards 1 -c 2 --disable-keepalive {both}")).assert_states(&[("ok", 40)]);
+    assert_eq!(proxies.map(|proxy| proxy.stop()["proxy"]["requests"].as_u64().unwrap()), [80, 120]);
 }
 
 /// Every item failed at its only attempt, for this reason and with these details.
@@ -163,8 +167,18 @@ fn the_environment_names_proxies_and_the_run_says_so() {
         let proxy = format!("http_proxy=user:hidden@{address}");
         let report = run(&[&proxy, "no_proxy=b.test,.c.test"], "http://a.test:81/{id}").end().report(0);
         report.assert_states(&[("ok", 2)]);
-        let shown = format!("http://...@{address} (from http_proxy; --proxy none ignores it)");
-        assert_eq!(report.text("/plan/workload/proxy"), shown);
+        assert_eq!(report.text("/plan/workload/proxy"), format!("http://...@{address}"));
+        assert_eq!(report.text("/plan/workload/proxy_from"), "http_proxy");
+        // The recorded command does without the variable, and has the same plan.
+        let typed =
+            format!("http://a.test:81/{{id}} -n 2 -c 1 --shards 1 --rate 100 --proxy http://user:hidden@{address}");
+        let again = crawl(&typed);
+        assert_eq!(again.text("/plan/workload/proxy_from"), "--proxy");
+        assert_eq!(again.text("/plan/config_hash"), report.text("/plan/config_hash"));
+        let command: Vec<_> =
+            report.at("/command/arguments").as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        assert!(command.windows(2).any(|pair| pair == ["--proxy", &format!("http://...@{address}")]), "{command:?}");
+        assert_eq!(*report.at("/command/withheld"), json!(["user name and password of --proxy"]));
         // A host on this machine is connected to directly, as without the variable.
         let direct =
             run(&[&proxy, "all_proxy=socks5://127.0.0.1:1"], &format!("http://{address}/{{id}}")).end().report(0);
@@ -193,6 +207,10 @@ fn proxies_that_cannot_work_are_refused_before_anything_is_sent() {
         (&["URL", "-x", "none", "--session", "per-request"], "--session is for a proxy"),
         (&["URL", "--session", "per-request"], "--session is for a proxy"),
         (&["URL", "-x", with_session, "--session", "hourly"], "sticky=N"),
+        (
+            &["URL", "-x", "http://127.0.0.1:9,weight=3", "-x", with_session, "--session", "sticky=2"],
+            "use 3 sessions or more",
+        ),
         (&["URL", "-x", with_session, "-x", dead, "--session", "sticky=1"], "use 2 sessions or more"),
         (
             &["URL", "-x", with_session, "--session", "per-request", "--max-requests-per-connection", "2"],

@@ -89,6 +89,9 @@ pub struct Labels {
 /// Key of the workload: proxies, without credentials. Only of a run through any.
 pub const PROXY: &str = "proxy";
 
+/// The key of the workload with the flag or the environment variables that hold the URLs of the proxies. No part of the plan's hash.
+pub const PROXY_FROM: &str = "proxy_from";
+
 /// Key of the workload: certificates that the client trusts. Only of targets over TLS.
 pub const TLS_TRUST: &str = "tls_trust";
 
@@ -420,7 +423,9 @@ pub fn rfc3339(time: SystemTime) -> String {
 /// Hash a plan: FNV-1a, 64 bit, over its JSON; stable over versions and machines, which the standard library's hasher is not.
 #[must_use]
 pub fn config_hash(plan: &RunPlan) -> String {
-    let json = serde_json::to_string(plan).unwrap_or_default();
+    let mut plan = plan.clone();
+    plan.workload.remove(PROXY_FROM);
+    let json = serde_json::to_string(&plan).unwrap_or_default();
     let hash = json
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));

@@ -6,7 +6,7 @@ use crawlmark_harness::sample::ErrorKind;
 use h2::Reason;
 
 use super::meter::Meter;
-use crate::crawl::tls::Failure;
+use crate::crawl::failure::Failure;
 
 /// Most times that a request goes again after GOAWAY. Each connection of a host may close while the request is on its way to it.
 const MOST_AFTER_GOAWAY: u32 = 16;

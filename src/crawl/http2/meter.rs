@@ -12,7 +12,7 @@ use crawlmark_harness::sample::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::crawl::dial::Stream;
-use crate::crawl::tls::{Failure, failure_of};
+use crate::crawl::failure::{Failure, failure_of};
 
 /// Start of an answer of HTTP/1. No frame begins with it: it would be too long.
 const HTTP_1: &[u8] = b"HTTP/1";

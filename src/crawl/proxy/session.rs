@@ -148,7 +148,8 @@ fn push_label(text: &mut String, (length, alphabet): (u32, &[u8]), seed: u64, se
     }
 }
 
-const fn gcd(mut a: u64, mut b: u64) -> u64 {
+/// Return the greatest common divisor.
+pub(super) const fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b > 0 {
         (a, b) = (b, a % b);
     }

@@ -14,9 +14,9 @@ use crawlmark_harness::sample::ErrorKind;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::super::codec::{Cut, Decoder, Malformed, Repetition, RequestKind, Sink};
+use super::super::failure::Failure;
 use super::super::header_fields::HeaderFields;
 use super::super::targets::Host;
-use super::super::tls::Failure;
 use super::url::Credentials;
 
 /// Bytes to send to a proxy.

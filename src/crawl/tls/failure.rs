@@ -1,67 +1,41 @@
-//! Failures of a connection by [`ErrorKind`], with details for people, and classification of those of TLS.
+//! Classification of the failures of TLS.
 //!
-//! A failure passes as an [`io::Error`] through layers that know nothing of TLS; [`failure_of`] recovers its kind. The remedy for each
-//! kind is in `results/src/run/report/causes.rs`.
+//! The remedy for each kind is in `results/src/run/report/causes.rs`.
 
 use std::io;
 
 use crawlmark_harness::sample::ErrorKind;
 use rustls::{AlertDescription, CertificateError, Error};
 
+use crate::crawl::failure::Failure;
+
 /// Most names of a certificate that are listed.
 const MOST_NAMES: usize = 4;
 
-/// Most characters of details: the target chooses the names of its certificate.
-const MOST_DETAILS: usize = 200;
-
-/// A failure of TLS or of a proxy.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{details}")]
-pub(in crate::crawl) struct Failure {
-    pub(in crate::crawl) kind: ErrorKind,
-    pub(in crate::crawl) details: String,
-}
-
-impl Failure {
-    /// Create a failure. Control characters in its details are replaced, and the rest is cut to a bounded length.
-    pub(in crate::crawl) fn new(kind: ErrorKind, details: &str) -> Self {
-        let shown = details.chars().map(|c| if c.is_control() { '?' } else { c }).take(MOST_DETAILS);
-        Self { kind, details: shown.collect() }
-    }
-
-    /// Classify the failure of a handshake.
-    pub(in crate::crawl) fn of_handshake(error: &io::Error) -> Self {
-        match (tls_error(error), error.kind()) {
-            (Some(error), _) => Self::of(error),
-            (None, io::ErrorKind::UnexpectedEof) => {
-                Self::new(ErrorKind::TlsClosed, "the target closed the connection during the handshake")
-            }
-            (None, _) => {
-                Self::new(ErrorKind::TlsClosed, &format!("the connection ended during the handshake: {error}"))
-            }
+/// Classify the failure of a handshake.
+pub(super) fn of_handshake(error: &io::Error) -> Failure {
+    match (tls_error(error), error.kind()) {
+        (Some(error), _) => classify(error),
+        (None, io::ErrorKind::UnexpectedEof) => {
+            Failure::new(ErrorKind::TlsClosed, "the target closed the connection during the handshake")
         }
-    }
-
-    fn of(error: &Error) -> Self {
-        let kind = match error {
-            Error::InvalidCertificate(flaw) => of_certificate(flaw),
-            Error::AlertReceived(
-                AlertDescription::HandshakeFailure
-                | AlertDescription::ProtocolVersion
-                | AlertDescription::InsufficientSecurity,
-            )
-            | Error::PeerIncompatible(_) => ErrorKind::TlsIncompatible,
-            Error::AlertReceived(_) => ErrorKind::TlsAlert,
-            _ => ErrorKind::TlsNotSpoken,
-        };
-        Self::new(kind, &details(error))
+        (None, _) => Failure::new(ErrorKind::TlsClosed, &format!("the connection ended during the handshake: {error}")),
     }
 }
 
-impl From<Failure> for io::Error {
-    fn from(failure: Failure) -> Self {
-        Self::new(io::ErrorKind::InvalidData, failure)
-    }
+fn classify(error: &Error) -> Failure {
+    let kind = match error {
+        Error::InvalidCertificate(flaw) => of_certificate(flaw),
+        Error::AlertReceived(
+            AlertDescription::HandshakeFailure
+            | AlertDescription::ProtocolVersion
+            | AlertDescription::InsufficientSecurity,
+        )
+        | Error::PeerIncompatible(_) => ErrorKind::TlsIncompatible,
+        Error::AlertReceived(_) => ErrorKind::TlsAlert,
+        _ => ErrorKind::TlsNotSpoken,
+    };
+    Failure::new(kind, &details(error))
 }
 
 const fn of_certificate(flaw: &CertificateError) -> ErrorKind {
@@ -135,14 +109,9 @@ pub(super) fn is_no_protocol(error: &io::Error) -> bool {
 /// Convert an error of an open TLS stream: to a [`Failure`] where the TLS library found it.
 pub(super) fn classified(error: io::Error) -> io::Error {
     match tls_error(&error) {
-        Some(tls) => Failure::of(tls).into(),
+        Some(tls) => classify(tls).into(),
         None => error,
     }
-}
-
-/// Return the [`Failure`] that an error is.
-pub(in crate::crawl) fn failure_of(error: &io::Error) -> Option<&Failure> {
-    error.get_ref()?.downcast_ref()
 }
 
 #[cfg(test)]
@@ -151,6 +120,7 @@ mod tests {
     use rustls::{InvalidMessage, PeerIncompatible};
 
     use super::*;
+    use crate::crawl::failure::failure_of;
 
     #[test]
     fn failures_are_told_apart_and_explained() {
@@ -177,22 +147,15 @@ mod tests {
             (Error::AlertReceived(AlertDescription::CertificateRequired), ErrorKind::TlsAlert, "CertificateRequired"),
             (Error::InvalidMessage(InvalidMessage::InvalidContentType), ErrorKind::TlsNotSpoken, ""),
         ] {
-            let failure = Failure::of_handshake(&io::Error::new(io::ErrorKind::InvalidData, error));
+            let failure = of_handshake(&io::Error::new(io::ErrorKind::InvalidData, error));
             assert_eq!(failure.kind, kind, "{failure}");
             assert!(failure.details.contains(says), "{failure}");
             let error = failure.into();
             assert_eq!(failure_of(&error).map(|failure| failure.kind), Some(kind), "it survives the layers above");
         }
         for kind in [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset] {
-            assert_eq!(Failure::of_handshake(&kind.into()).kind, ErrorKind::TlsClosed);
+            assert_eq!(of_handshake(&kind.into()).kind, ErrorKind::TlsClosed);
             assert_eq!(failure_of(&kind.into()), None);
         }
-    }
-
-    #[test]
-    fn details_are_bounded_and_printable() {
-        let failure = Failure::new(ErrorKind::TlsWrongName, &("\u{1b}[2J".to_owned() + &"x".repeat(10_000)));
-        assert_eq!(failure.details.chars().count(), MOST_DETAILS);
-        assert!(!failure.details.contains('\u{1b}'), "{}", failure.details);
     }
 }

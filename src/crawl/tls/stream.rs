@@ -9,8 +9,9 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::failure::{Failure, classified};
+use super::failure::classified;
 use crate::crawl::dial::Stream;
+use crate::crawl::failure::Failure;
 
 /// First bytes of a TLS alert, which a server sends to a client that does not speak TLS: record type and major version (RFC 8446,
 /// 5.1).

@@ -3,10 +3,10 @@
 //! Environment variables are read as curl reads them, except that localhost and loopback addresses are always connected to directly, and
 //! that a port is required. No error may repeat credentials.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crawlmark_results::run::report::PROXY;
+use crawlmark_results::run::report::{PROXY, PROXY_FROM};
 
 use super::addresses::{find, is_own, keep_families};
 use super::usage;
@@ -44,6 +44,7 @@ pub(super) fn choose(
         };
     }
     workload.insert(PROXY.to_owned(), found.names());
+    workload.insert(PROXY_FROM.to_owned(), found.sources());
     let mut proxies = found.look_up(args)?;
     check(args, hosts, &proxies)?;
     if proxies.all.iter().any(|proxy| proxy.url.has_session()) {
@@ -73,13 +74,16 @@ struct Found {
 }
 
 impl Found {
-    /// URLs without credentials, and the variables that hold them.
+    /// URLs without credentials.
     fn names(&self) -> String {
-        let named = |(url, variable): &(ProxyUrl, Option<_>)| match variable {
-            Some(variable) => format!("{url} (from {variable}; --proxy none ignores it)"),
-            None => url.to_string(),
-        };
-        self.urls.iter().map(named).collect::<Vec<_>>().join(", ")
+        self.urls.iter().map(|(url, _)| url.to_string()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The flag or the variables that hold the URLs.
+    fn sources(&self) -> String {
+        let mut sources: Vec<&str> = self.urls.iter().map(|(_, variable)| variable.unwrap_or("--proxy")).collect();
+        sources.dedup();
+        sources.join(", ")
     }
 
     fn look_up(self, args: &RunArgs) -> Result<Proxies, Error> {
@@ -106,7 +110,8 @@ fn of_flag(urls: &[String], hosts: usize) -> Result<Found, Error> {
     });
     let urls = urls.collect::<Result<Vec<_>, _>>()?;
     let weights: Vec<u32> = urls.iter().map(|(url, _)| url.weight()).collect();
-    Ok(Found { urls, lists: vec![turns(&weights)], of_host: vec![Some(0); hosts] })
+    let turns = turns(&weights).map_err(|error| usage(format!("--proxy: {error}")))?;
+    Ok(Found { urls, lists: vec![turns], of_host: vec![Some(0); hosts] })
 }
 
 /// Choose proxies as the environment `get` says.
@@ -174,23 +179,34 @@ fn is_within(ip: IpAddr, prefix: &str, length: &str) -> Option<bool> {
     Some(width == of_host && prefix.checked_shr(left).unwrap_or(0) == ip.checked_shr(left).unwrap_or(0))
 }
 
+/// Return the number of turns until each proxy has had one.
+fn needed(turns: &[usize]) -> usize {
+    let mut seen = BTreeSet::new();
+    turns.iter().enumerate().filter(|(_, proxy)| seen.insert(**proxy)).map(|(at, _)| at + 1).last().unwrap_or(0)
+}
+
 /// Reject settings that contradict each other or would have no effect.
 fn check(args: &RunArgs, hosts: &[Host], proxies: &Proxies) -> Result<(), Error> {
     let has_session = proxies.all.iter().any(|proxy| proxy.url.has_session());
     let is_header = |header: &&String| header.to_ascii_lowercase().trim_start().starts_with("proxy-authorization");
     let refused = match proxies.session {
-        _ if args.headers.iter().any(|header| is_header(&header)) => {
-            Some("--header proxy-authorization would go to the target: pass USER:PASS@ in the URL of --proxy".to_owned())
-        }
+        _ if args.headers.iter().any(|header| is_header(&header)) => Some(
+            "--header proxy-authorization would go to the target: pass USER:PASS@ in the URL of --proxy".to_owned(),
+        ),
         _ if args.proxy.session.is_some() && !has_session => {
             Some("--session needs {session} in the user name or password of --proxy".to_owned())
         }
-        Session::PerRequest if args.max_requests_per_connection.is_some_and(|most| most > 1) => {
-            Some("--session per-request opens a connection for each request: remove --max-requests-per-connection".to_owned())
-        }
-        Session::Sticky(sessions) => proxies.lists.iter().map(Vec::len).max().filter(|most| *most > sessions.get() as usize).map(
-            |most| format!("--session sticky={sessions} leaves proxies unused, whose weights add up to {most}: use {most} sessions or more"),
+        Session::PerRequest if args.max_requests_per_connection.is_some_and(|most| most > 1) => Some(
+            "--session per-request opens a connection for each request: remove --max-requests-per-connection"
+                .to_owned(),
         ),
+        Session::Sticky(sessions) => proxies
+            .lists
+            .iter()
+            .map(|turns| needed(turns))
+            .max()
+            .filter(|most| *most > sessions.get() as usize)
+            .map(|most| format!("--session sticky={sessions} leaves proxies unused: use {most} sessions or more")),
         Session::PerConnection | Session::PerRequest => None,
     };
     let numbered = || hosts.iter().enumerate().filter(|(number, _)| proxies.serves(*number));

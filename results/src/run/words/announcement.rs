@@ -1,6 +1,6 @@
 //! Announcement of a run, before it starts.
 
-use crate::run::report::PROXY;
+use crate::run::report::{PROXY, PROXY_FROM};
 use crate::show::text::{decimal, write_row};
 use crawlmark_harness::plan::{Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
 use crawlmark_harness::units::{RateShape, grouped};
@@ -34,7 +34,9 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
         rows.push(("from", ips.clone()));
     }
     if let Some(proxy) = plan.workload.get(PROXY) {
-        rows.push(("proxy", proxy.clone()));
+        let from = plan.workload.get(PROXY_FROM).filter(|from| *from != "--proxy");
+        let note = from.map_or_else(String::new, |from| format!(" (from {from}; --proxy none ignores it)"));
+        rows.push(("proxy", format!("{proxy}{note}")));
     }
     if plan.per_host != PerHost::default() {
         rows.push(("hosts", hosts(&plan.per_host, plan.shards)));
