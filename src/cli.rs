@@ -4,7 +4,7 @@
 //! | room | for |
 //! |---|---|
 //! | `run`, `ab`, `scale`, `capacity`, `ladder`, `compare`, `report`, `serve`, `selftest` | arguments and help of each command |
-//! | `throttling`, `proxy`, `tls` | groups of flags of `run`: throttling, retries and limits per host; proxies; https |
+//! | `request`, `throttling`, `proxy`, `tls` | groups of flags of `run`: requests; throttling, retries and limits per host; proxies; https |
 //! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`) |
 //! | `output` | output options of the commands that run rounds |
 //! | `recorded` | the command line that a result keeps, and the flags that rounds may not have |
@@ -21,6 +21,7 @@ mod output;
 mod proxy;
 mod recorded;
 mod report;
+mod request;
 mod run;
 mod scale;
 mod selftest;
@@ -50,6 +51,7 @@ pub use proxy::ProxyArgs;
 pub use recorded::Typed;
 pub(crate) use recorded::{given_in_rounds, is_recorded, refused_in_rounds};
 pub use report::{Ground, ReportArgs};
+pub use request::RequestArgs;
 pub use run::{OutputFormat, RunArgs};
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};

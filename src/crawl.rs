@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `targets`, `template` | URLs, hosts, and IDs in them |
 //! | `request` | bytes of a request |
+//! | `ids` | order and text of IDs: `--shuffle`, `--id-format` |
 //! | `pool`, `reuse`, `connection`, `opening`, `dial` | connections: idle ones, their limit of requests, reading and writing, opening |
 //! | [`http2`] | connections of HTTP/2 and their streams |
 //! | [`proxy`] | proxies, their sessions and handshakes |
@@ -16,10 +17,12 @@
 //! | `failure` | failures of a connection with a kind of their own |
 //! | [`codec`], `head`, `header_fields` | decoding of a response, and its `malformed` errors |
 //! | `answer`, `expect`, [`throttling`] | outcome of a response: `--expect`, challenges, 429 and quotas |
+//! | `compressed` | content codings: `--compressed` |
 //! | `excerpt`, [`redact`] | examples of failed responses; secrets in what is saved or shown |
 
 mod answer;
 pub mod codec;
+mod compressed;
 mod connect_to;
 mod connection;
 mod dial;
@@ -29,6 +32,7 @@ mod failure;
 mod head;
 mod header_fields;
 pub mod http2;
+mod ids;
 mod local_ips;
 mod opening;
 mod pool;
@@ -64,6 +68,7 @@ pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Stat
 pub use self::header_fields::HeaderFields;
 pub use self::http2::{HttpSettings, HttpVersion};
 use self::http2::{Place, Places, Requests, Signal, StreamSlot};
+pub use self::ids::{IdFormat, Shuffle};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
 use self::opening::{Opened, Spoken};
 use self::pool::Pool;
@@ -108,6 +113,32 @@ pub struct CrawlSpec {
     pub proxies: Option<Arc<Proxies>>,
     /// Versions of HTTP, and streams of a connection.
     pub http: HttpSettings,
+    /// Settings that most crawls leave at their defaults.
+    pub options: CrawlOptions,
+}
+
+/// Settings of a crawl that most crawls leave at their defaults.
+#[derive(Debug, Clone, Default)]
+pub struct CrawlOptions {
+    /// Order of the IDs; none leaves it as it is.
+    pub shuffle: Option<Shuffle>,
+    /// Treatment of compressed content.
+    pub content: Content,
+}
+
+/// Treatment of compressed content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Expected as it is sent.
+    #[default]
+    AsSent,
+    /// Decoded first.
+    Decoded,
+}
+
+impl Content {
+    /// Content codings that can be decoded, as `Accept-Encoding` lists them.
+    pub const ACCEPTED: &str = compressed::ACCEPTED;
 }
 
 impl CrawlSpec {
@@ -358,6 +389,11 @@ impl<D: Dial> Crawl<D> {
         Ok(Route { to, from: Some(from), host, hop: None })
     }
 
+    /// Return the ID that is crawled for item `id`.
+    fn id(&self, id: u64) -> u64 {
+        self.spec.options.shuffle.map_or(id, |shuffle| shuffle.id(id))
+    }
+
     /// An attempt that failed now, of which nothing was sent.
     fn unsent(&self, kind: ErrorKind) -> Attempt {
         Attempt {
@@ -414,7 +450,7 @@ impl<D: Dial> Crawl<D> {
 
 impl<D: Dial> Workload for Crawl<D> {
     fn host(&self, id: u64) -> u32 {
-        self.spec.targets.host_of(id)
+        self.spec.targets.host_of(self.id(id))
     }
 
     fn templates(&self) -> u32 {
@@ -422,11 +458,11 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn template(&self, id: u64) -> u32 {
-        self.spec.targets.template_of(id)
+        self.spec.targets.template_of(self.id(id))
     }
 
     fn excerpt(&self, id: u64) -> Option<String> {
-        let RequestTarget { before, after, .. } = self.spec.targets.of(id);
+        let RequestTarget { before, after, .. } = self.spec.targets.of(self.id(id));
         excerpt::excerpt(
             &self.checker.last_bad(),
             &self.spec.request,
@@ -435,6 +471,7 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let id = self.id(id);
         let host = self.spec.targets.host_of(id) as usize;
         let mut resends = 0;
         let mut attempt = loop {

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 pub(crate) fn hide_credentials() -> io::Result<()> {
     let shown = fs::read("/proc/self/cmdline")?;
     let mut hidden = shown.clone();
-    hidden.split_mut(|byte| *byte == 0).for_each(hide);
+    hide_all(&mut hidden);
     if hidden == shown {
         return Ok(());
     }
@@ -22,6 +22,33 @@ pub(crate) fn hide_credentials() -> io::Result<()> {
     let start = facts.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(45)?.parse().ok());
     let start = start.ok_or(io::ErrorKind::InvalidData)?;
     File::options().write(true).open("/proc/self/mem")?.write_all_at(&hidden, start)
+}
+
+/// Flags whose value is overwritten as a whole.
+const SECRET: [&[u8]; 2] = [b"-a", b"--auth"];
+
+/// Overwrite the credentials of a command line, whose arguments end with a zero byte.
+fn hide_all(line: &mut [u8]) {
+    let mut is_secret = false;
+    for argument in line.split_mut(|byte| *byte == 0) {
+        if std::mem::take(&mut is_secret) {
+            argument.fill(b'.');
+        }
+        is_secret = SECRET.contains(&&*argument);
+        hide(argument);
+        // Flags within an argument, as in `--base '-a user:password'`.
+        let mut is_next = false;
+        for word in argument.split_mut(|byte| *byte == b' ') {
+            let flag = SECRET.into_iter().find(|flag| word.starts_with(flag)).map_or(0, <[u8]>::len);
+            match &word[flag..] {
+                _ if std::mem::take(&mut is_next) => word.fill(b'.'),
+                [] => is_next = flag > 0,
+                [b'=', ..] if flag > 2 => word[flag + 1..].fill(b'.'),
+                rest if flag == 2 && rest.contains(&b':') => word[flag..].fill(b'.'),
+                _ => {}
+            }
+        }
+    }
 }
 
 /// Overwrite what stands between `://` and an `@` before the next slash.
@@ -48,9 +75,14 @@ mod tests {
             ("--proxy=http://u:p q@h:1", "--proxy=http://.....@h:1"),
             ("-x http://u:p@h -x socks5://v@i/ http://j", "-x http://...@h -x socks5://.@i/ http://j"),
             ("a@b://", "a@b://"),
+            ("run\0-a\0u:p q\0--all", "run\0-a\0.....\0--all"),
+            ("--auth\0u:p", "--auth\0..."),
+            ("--auth=u:p", "--auth=..."),
+            ("-au:p\0-all", "-a...\0-all"),
+            ("--base\0-c 2 -a u:p -c 3", "--base\0-c 2 -a ... -c 3"),
         ] {
             let mut bytes = argument.as_bytes().to_vec();
-            hide(&mut bytes);
+            hide_all(&mut bytes);
             assert_eq!(String::from_utf8(bytes).unwrap(), hidden);
         }
     }

@@ -179,6 +179,10 @@ pub enum Outcome {
 pub enum ErrorKind {
     /// No local port was left on this side.
     AddressUnavailable,
+    /// The content of the answer is not of its coding.
+    BadEncoding,
+    /// The content of the answer is longer than may be kept, once it is decoded.
+    BodyTooLong,
     /// The connection was closed before the answer began.
     Closed,
     /// The connection did not open for another reason.
@@ -259,7 +263,9 @@ impl ErrorKind {
     pub const fn is_lasting(self) -> bool {
         matches!(
             self,
-            Self::Http2NotOffered
+            Self::BadEncoding
+                | Self::BodyTooLong
+                | Self::Http2NotOffered
                 | Self::ProxyAuth
                 | Self::ProxyNotSpoken
                 | Self::TlsBadCertificate
@@ -308,6 +314,8 @@ impl ErrorKind {
             Self::TlsRequired => "tls_required",
             Self::TlsUnknownIssuer => "tls_unknown_issuer",
             Self::TlsWrongName => "tls_wrong_name",
+            Self::BadEncoding => "bad_encoding",
+            Self::BodyTooLong => "body_too_long",
             Self::Reset => "reset",
             Self::Closed => "closed",
             Self::Incomplete => "incomplete",

@@ -52,6 +52,11 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "requests",
             "duration",
             "method",
+            "body_file",
+            "bearer_env",
+            "id_format",
+            "shuffle",
+            "compressed",
             "seed",
             "connections",
             "rate",
@@ -102,7 +107,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
         ],
     ),
     (Record::Redacted, InRounds::Allowed, &["url", PROXY]),
-    (Record::Withheld, InRounds::Allowed, &[HEADERS, "body"]),
+    (Record::Withheld, InRounds::Allowed, &[HEADERS, "body", "json_body", "auth"]),
     (Record::FromPlan, InRounds::Allowed, &["shards", TARGET_PROCESSES]),
     (Record::Never, InRounds::Refused, &["out", "json", "quiet", "exports", "png", "output_format"]),
     (Record::AsTyped, InRounds::Refused, &["threshold", "stop_if", "slo_p99", "max_error_rate", "strict"]),
@@ -110,7 +115,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
 ];
 
 /// Parts that are withheld as a whole.
-const BODY: &str = "--body ...";
+const WHOLE: [&str; 3] = ["--body ...", "--json-body ...", "--auth ..."];
 const IN_QUERY: &str = "secrets in the query of the URL, which stand there as `...`";
 const IN_PROXY: &str = "user name and password of --proxy";
 const IN_INPUT: &str = "the lines that standard input held (--urls -)";
@@ -168,7 +173,8 @@ pub(crate) fn is_recorded(command: &CommandLine) -> bool {
     };
     let is_withheld = |part: &String| {
         let name = part.strip_prefix("--header '").and_then(|part| part.split(':').next());
-        [BODY, IN_QUERY, IN_PROXY, IN_INPUT].contains(&&**part)
+        WHOLE.contains(&&**part)
+            || [IN_QUERY, IN_PROXY, IN_INPUT].contains(&&**part)
             || name.is_some_and(|name| header(&format!("{name}:")) == *part)
     };
     arguments.first().is_some_and(|name| name == program.get_name())
@@ -219,7 +225,9 @@ impl Typed {
                 Some(Record::Withheld) if id == HEADERS => {
                     all.withheld.extend(values.iter().map(|value| header(value)));
                 }
-                Some(Record::Withheld) => all.withheld.push(BODY.to_owned()),
+                Some(Record::Withheld) => {
+                    all.withheld.push(format!("--{} ...", argument.get_long().unwrap_or_default()));
+                }
                 Some(Record::FromPlan | Record::Never) | None => {}
             }
         }
@@ -332,10 +340,12 @@ mod tests {
             is_recorded(&CommandLine { arguments, withheld })
         };
         let plain = ["crawlmark", "run", "http://h/?token=...", "--rate", "5k", "--shards", "2"];
-        assert!(of(&plain, &[BODY, IN_QUERY, IN_INPUT, "--header 'x-key: ...'"]));
+        assert!(of(&plain, &[WHOLE[0], IN_QUERY, IN_INPUT, "--header 'x-key: ...'"]));
         for own in [
             typed(&["run", "-H", "a:b", "-H", "no header", "--body", "x", "http://h/?key=1", "-R5"]),
             typed(&["run", "--urls", "-"]),
+            typed(&["run", "-a", "u:p", "--json-body", "1", "--shuffle"]),
+            typed(&["run", "--bearer-env", "TOKEN", "--body-file", "x", "--compressed"]),
         ] {
             assert!(is_recorded(&CommandLine { arguments: own.arguments, withheld: own.withheld }));
         }
@@ -360,5 +370,8 @@ mod tests {
         let typed = typed(&["run", "-H", "authorization: hidden", "-H", "x-key:hidden", "--body", "hidden"]);
         assert!(!format!("{typed:?}").contains("hidden"));
         assert_eq!(typed.withheld, ["--header 'authorization: ...'", "--header 'x-key: ...'", "--body ..."]);
+        let typed = super::tests::typed(&["run", "-auser:hidden", "--json-body", "hidden"]);
+        assert!(!format!("{typed:?}").contains("hidden"));
+        assert_eq!(typed.withheld, ["--json-body ...", "--auth ..."]);
     }
 }

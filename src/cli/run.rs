@@ -14,8 +14,8 @@ use crawlmark_results::run::gates::Condition;
 use super::export::EXPORT;
 use super::report::PNG;
 use super::{
-    Auto, Export, Ground, PerHostArgs, ProxyArgs, ThrottlingArgs, TlsArgs, parse_error_rate, parse_limit_time,
-    parse_method, parse_name, parse_tag, whole,
+    Auto, Export, Ground, PerHostArgs, ProxyArgs, RequestArgs, ThrottlingArgs, TlsArgs, parse_error_rate,
+    parse_limit_time, parse_method, parse_name, parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, LocalIps};
 
@@ -255,6 +255,9 @@ pub struct RunArgs {
     /// Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
     #[arg(long, default_value = "", hide_default_value = true, help_heading = "Requests")]
     pub body: String,
+    /// Bodies, credentials, form and order of IDs
+    #[command(flatten)]
+    pub request: RequestArgs,
     /// Seed of all random draws
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Requests")]
     pub seed: u64,

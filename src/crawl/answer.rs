@@ -16,6 +16,7 @@ pub(super) fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
         _ if signals.is_some_and(|signals| signals.throttle.is_some()) => Outcome::Throttled,
         (Status::AsExpected, Body::AsExpected) => Outcome::Ok,
         (Status::AsExpected, Body::Wrong) => Outcome::Error(ErrorKind::WrongBody),
+        (Status::AsExpected, Body::Unreadable(why)) => Outcome::Error(why.kind()),
         (Status::Other, _) if matches!(status, 404 | 410) => Outcome::NotFound,
         (Status::Other, _) => Outcome::Rejected,
     };

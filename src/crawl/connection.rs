@@ -30,14 +30,14 @@ use self::input::Input;
 use super::answer;
 use super::codec::{Cut, Decoder, RequestKind};
 use super::dial::Stream;
-use super::expect::Expected;
+use super::expect::{Body, Expected};
 use super::failure::failure_of;
 use super::head::HeadFacts;
 use super::http2::Place;
 use super::proxy::{Absolute, Hop, Way};
 use super::reuse::{After, Left};
 use super::source_addresses::ConnectionSlot;
-use super::{CrawlSpec, HoldHeader};
+use super::{Content, CrawlSpec, HoldHeader};
 
 /// Status with which a proxy asks for credentials. No target may send it (RFC 9110, 15.5.8).
 const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
@@ -53,6 +53,7 @@ pub(super) struct Connection<S: Stream> {
     /// Head of the current response, or of the last one.
     head: Option<HeadFacts>,
     held: HoldHeader,
+    content: Content,
     traffic: Traffic,
     deadline: Deadline,
     left: Left,
@@ -90,6 +91,7 @@ impl<S: Stream> Connection<S> {
             decoder: Decoder::new(if is_head { RequestKind::Head } else { RequestKind::Other }),
             head: None,
             held: spec.held,
+            content: spec.options.content,
             traffic: Traffic::default(),
             deadline: Deadline::new(),
             left: spec.reuse.begin(),
@@ -173,7 +175,11 @@ impl<S: Stream> Connection<S> {
             Exchange { body, writing: Writing::On, expected, malformed: None, has_head: false, watch, left: 0 };
         let done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;
         let Some(head) = &self.head else { return Err(self.broken(&exchange, ErrorKind::Malformed)) };
-        let mut attempt = answer::attempt(head, exchange.expected.verdict(head));
+        let verdict = exchange.expected.verdict(head);
+        let mut attempt = answer::attempt(head, verdict);
+        if let Body::Unreadable(why) = verdict.body {
+            watch.flight.explain(why.kind(), why.to_string());
+        }
         if self.absolute.is_some() && head.status == PROXY_AUTHENTICATION_REQUIRED {
             attempt.outcome = Outcome::Error(ErrorKind::ProxyAuth);
         }
@@ -263,7 +269,8 @@ impl<S: Stream> Connection<S> {
             // Most responses arrive in one read: its time is that of the first and of the last byte.
             let mut read_at = None;
             let Exchange { expected, has_head, malformed, .. } = exchange;
-            let mut response = Response { head: &mut self.head, has_head, expected, held: self.held };
+            let mut response =
+                Response { head: &mut self.head, has_head, expected, held: self.held, content: self.content };
             let mut broken = |rule| {
                 *malformed = Some(rule);
                 ErrorKind::Malformed

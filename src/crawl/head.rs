@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use crawlmark_harness::clock::wall_time;
 
 use super::HoldHeader;
+use super::compressed::Coding;
 use super::header_fields::HeaderFields;
 use super::throttling::{self, Signals};
 
@@ -28,6 +29,8 @@ pub(super) struct HeadFacts {
     pub(super) is_markup: bool,
     /// True if the content type is JSON's or ends in `+json` (RFC 6839, 3.1), with any parameters.
     pub(super) is_json: bool,
+    /// Coding of the content, where it is to be decoded.
+    pub(super) coding: Coding,
     /// Time for which the bundled target held the response back, ns, where that is used.
     pub(super) held_ns: Option<u64>,
 }
@@ -51,6 +54,7 @@ impl HeadFacts {
             is_challenge: mitigated.is_some_and(|value| value.eq_ignore_ascii_case(b"challenge")),
             is_markup: content_type.is_some_and(is_markup),
             is_json: content_type.is_some_and(is_json),
+            coding: Coding::Identity,
             held_ns: if held == HoldHeader::Read { fields.all(HELD_US).next().and_then(microseconds) } else { None },
         }
     }

@@ -157,21 +157,25 @@ pub fn words(words: &[String]) -> Vec<String> {
         }
         let (flag, value) = match word.split_once('=').filter(|_| word.starts_with("--")) {
             Some((flag, value)) => (flag, Some(value)),
-            None if word.starts_with("-H") => word
+            None if word.starts_with("-H") || (word.starts_with("-a") && word.contains(':')) => word
                 .split_at_checked(2)
                 .map_or((&**word, None), |(flag, value)| (flag, Some(value).filter(|value| !value.is_empty()))),
             None => (&**word, None),
         };
         let redact: Option<fn(&str) -> String> = match flag {
             "-H" | "--header" => Some(header),
-            "--body" => Some(|_| WITHHELD.to_owned()),
+            "--body" | "--json-body" => Some(|_| WITHHELD.to_owned()),
+            // The name of a variable.
+            "--bearer-env" => None,
+            // `--auth`; the letter means other things elsewhere.
+            "-a" => Some(|value| if value.contains(':') { WITHHELD.to_owned() } else { value.to_owned() }),
             // A flag that turns something off has no value: `--no-pin`.
             _ if flag.starts_with("--no-") => None,
             _ if flag.starts_with("--") && is_secret(flag) => Some(|_| WITHHELD.to_owned()),
             _ => None,
         };
         redacted.push(match (redact, value) {
-            (Some(redact), Some(value)) if flag == "-H" => format!("-H{}", redact(value)),
+            (Some(redact), Some(value)) if flag.len() == 2 => format!("{flag}{}", redact(value)),
             (Some(redact), Some(value)) => format!("{flag}={}", redact(value)),
             (Some(_), None) => word.clone(),
             // A URL, or the variable of a command.
@@ -420,6 +424,8 @@ mod tests {
                 "SECRET=... ./server --api-key ... --proxy-auth=... -p 1",
             ),
             ("--no-pin -c 8", "--no-pin -c 8"),
+            ("-a user:hush -auser:hush --auth=user:hush -a x", "-a ... -a... --auth=... -a x"),
+            ("--bearer-env TOKEN --json-body hush", "--bearer-env TOKEN --json-body ..."),
             ("--pin hush --user-pin=hush -p 1", "--pin ... --user-pin=... -p 1"),
             ("-H hush", "-H : ..."),
             ("'hush", "..."),

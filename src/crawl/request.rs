@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, Method};
 
+use super::ids::IdFormat;
 use super::proxy::Absolute;
 use super::reuse::After;
 use super::targets::Targets;
@@ -26,6 +27,8 @@ pub struct RequestShape {
     host_header: HostHeader,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
+    /// Text of IDs; none for plain numbers.
+    id_format: Option<IdFormat>,
     /// Texts beside headers and body that reports must not repeat.
     withheld: Vec<String>,
 }
@@ -88,13 +91,26 @@ impl RequestShape {
         }
         let host_header = if map.contains_key(HOST) { HostHeader::Typed } else { HostHeader::OfUrl };
         let headers: Vec<_> = map.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        Ok(Self { method, host_header, headers, body, withheld: Vec::new() })
+        Ok(Self { method, host_header, headers, body, id_format: None, withheld: Vec::new() })
     }
 
     /// Add texts that reports must not repeat: parts of credentials.
     #[must_use]
-    pub fn withholding<'a>(self, texts: impl Iterator<Item = &'a str>) -> Self {
-        Self { withheld: texts.map(str::to_owned).collect(), ..self }
+    pub fn withholding<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> Self {
+        self.withheld.extend(texts.map(str::to_owned));
+        self
+    }
+
+    /// Set the text of IDs.
+    #[must_use]
+    pub fn with_ids(self, id_format: Option<IdFormat>) -> Self {
+        Self { id_format, ..self }
+    }
+
+    /// Length of the body, bytes.
+    #[must_use]
+    pub const fn body_bytes(&self) -> usize {
+        self.body.len()
     }
 
     /// The method.
@@ -155,6 +171,7 @@ pub(super) struct Writer {
     /// Bytes after the path: the end of the request line, and the start of the `Host` header or all of it.
     after_path: Vec<u8>,
     host_value: HostValue,
+    id_format: Option<IdFormat>,
     /// Headers after `Host`, the blank line, and the body if that is short.
     end: Vec<u8>,
     /// End of the last request of a connection, with a `Connection` header.
@@ -202,6 +219,7 @@ impl Writer {
             after_path,
             host_value,
             around_id,
+            id_format: shape.id_format,
             end,
             last_end: [&headers, &b"\r\nconnection: close\r\n\r\n"[..], &body].concat(),
             long_body,
@@ -214,7 +232,7 @@ impl Writer {
         output.clear();
         if let (Some([before, after]), After::Keep, None) = (&self.around_id, after, absolute) {
             output.extend_from_slice(before);
-            output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+            self.write_id(id, output);
             output.extend_from_slice(after);
             return &self.long_body;
         }
@@ -225,7 +243,7 @@ impl Writer {
         }
         output.extend_from_slice(target.before.as_bytes());
         if let Some(after_id) = target.after {
-            output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+            self.write_id(id, output);
             output.extend_from_slice(after_id.as_bytes());
         }
         output.extend_from_slice(&self.after_path);
@@ -237,6 +255,13 @@ impl Writer {
         }
         output.extend_from_slice(if after == After::Close { &self.last_end } else { &self.end });
         &self.long_body
+    }
+
+    fn write_id(&self, id: u64, output: &mut Vec<u8>) {
+        match self.id_format {
+            None => output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes()),
+            Some(format) => format.write(id, output),
+        }
     }
 }
 
@@ -291,6 +316,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_id_has_its_format() {
+        let shape = shape(&[], "").unwrap().with_ids("hex,width=4".parse().ok());
+        assert!(
+            text(&writer(&["http://h/a/{id}.json"], &shape), 255, After::Keep).starts_with("GET /a/00ff.json HTTP")
+        );
     }
 
     #[test]

@@ -3,17 +3,15 @@
 mod addresses;
 mod http;
 mod proxies;
+mod request;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use crawlmark_harness::plan::{LOCAL_IPS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
@@ -29,8 +27,7 @@ use crate::cli::{Auto, RunArgs, UseOfTls};
 use crate::crawl::proxy::{Proxies, Session};
 use crate::crawl::tls::{Resume, Settings, Tls, Trust};
 use crate::crawl::{
-    ConnectTo, CrawlSpec, Expectations, HoldHeader, IdUse, RequestShape, Reuse, Scheme, Targets, Template,
-    TemplateError,
+    ConnectTo, CrawlSpec, Expectations, HoldHeader, IdUse, Reuse, Scheme, Targets, Template, TemplateError,
 };
 use crate::error::Error;
 use crate::target::Target;
@@ -40,9 +37,6 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Default ID range; larger than any default run uses.
 const DEFAULT_IDS: IdRange = IdRange { start: 0, end: 100_000_000 };
-
-/// No body is longer: each shard keeps it, and what has no end must not be read to it.
-const LONGEST_BODY: u64 = 64 << 20;
 
 /// The path of the bundled target's items.
 const BUNDLED_PATH: &str = "/items/{id}";
@@ -119,10 +113,7 @@ fn check_tags(tags: &[(String, String)]) -> Result<(), Error> {
 pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     check_alone(&args)?;
     let cores = usable_cpus().len().max(1);
-    let body = read_body(&args.body)?;
-    // As curl does: a body is meant to be posted.
-    let method = args.method.clone().unwrap_or_else(|| if args.body.is_empty() { "GET" } else { "POST" }.to_owned());
-    let request = RequestShape::new(&method, &args.headers, body.clone()).map_err(usage)?;
+    let (method, request) = request::choose(&args)?;
     let (targets, bundled_template) = choose_targets(&args)?;
     let expect = match &bundled_template {
         // What answers HEAD has no body to compare, and another method's answer is not an item.
@@ -132,7 +123,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let mut workload = BTreeMap::from([
         ("method".to_owned(), method),
         ("headers".to_owned(), request.header_names().join(", ")),
-        ("body_bytes".to_owned(), body.len().to_string()),
+        ("body_bytes".to_owned(), request.body_bytes().to_string()),
         ("expect".to_owned(), expect.to_string()),
         ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
     ]);
@@ -156,6 +147,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         DEFAULT_IDS
     };
     let ids = choose_ids(args.ids, args.requests, all);
+    let options = request::options(&args, ids, &mut workload)?;
     let bounded = args.ids.is_some() || args.requests.is_some() || args.duration.is_some() || is_list;
     let per_host = args.per_host.resolve(u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX));
     let shards = match args.shards {
@@ -206,6 +198,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         tls,
         proxies: proxies.map(Arc::new),
         http,
+        options,
     };
     let placement = placement(&spec, bundled.is_some());
     let plan = plan.validate().map_err(usage)?;
@@ -232,30 +225,6 @@ fn check_alone(args: &RunArgs) -> Result<(), Error> {
 fn placement(spec: &CrawlSpec, is_bundled: bool) -> Placement {
     let is_colocated = is_bundled || spec.peers().into_iter().flatten().any(is_own);
     if is_colocated { Placement::Colocated } else { Placement::Apart }
-}
-
-/// The body of every request: the text, or the content of a file named after `@`, as curl has it.
-fn read_body(text: &str) -> Result<Bytes, Error> {
-    match text.strip_prefix('@') {
-        None => Ok(Bytes::copy_from_slice(text.as_bytes())),
-        Some(literal) if literal.starts_with('@') => Ok(Bytes::copy_from_slice(literal.as_bytes())),
-        Some(path) => {
-            let refused = |why: String| {
-                // A text that begins with @ by mistake may be a secret, and so may a path.
-                Error::Usage(format!(
-                    "--body @FILE: the file {why}. If the body is a text that begins with @, write @@"
-                ))
-            };
-            let file = File::open(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
-            let mut body = Vec::new();
-            let read = file.take(LONGEST_BODY + 1).read_to_end(&mut body);
-            read.map_err(|error| refused(format!("cannot be read: {error}")))?;
-            if body.len() as u64 > LONGEST_BODY {
-                return Err(refused(format!("is longer than {} MiB", LONGEST_BODY >> 20)));
-            }
-            Ok(body.into())
-        }
-    }
 }
 
 /// Refuses shards that would spin for one and the same core.

@@ -25,7 +25,9 @@ use super::judge::ExperimentRuns;
 use super::pairs::{CANDIDATE_HOLD, MOST_DISTURBED, PAIRS, pair};
 use super::seen::ObservedRun;
 use crate::cli::Row;
-use crate::crawl::{CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse, Targets, Template};
+use crate::crawl::{
+    CrawlOptions, CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse, Targets, Template,
+};
 use crate::error::Error;
 use crate::measure;
 use crate::target::Target;
@@ -242,6 +244,7 @@ impl Setup {
             tls: None,
             proxies: None,
             http: HttpSettings::default(),
+            options: CrawlOptions::default(),
         };
         let record = measure::crawl(&plan, &spec, Clock::start(), watch)?;
         if let Some(signal) = record.interrupted {

@@ -13,7 +13,8 @@ use std::time::Duration;
 use allocation_counter::measure;
 use bytes::Bytes;
 use crawlmark::crawl::{
-    Crawl, CrawlSpec, Dial, HoldHeader, HttpSettings, RequestShape, Reuse, Route, Stream, Targets, Template,
+    Crawl, CrawlOptions, CrawlSpec, Dial, HoldHeader, HttpSettings, RequestShape, Reuse, Route, Stream, Targets,
+    Template,
 };
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::Outcome;
@@ -80,6 +81,7 @@ fn allocations(answer: Vec<u8>, expect: &str, body: &'static str, items: u64) ->
         tls: None,
         proxies: None,
         http: HttpSettings::default(),
+        options: CrawlOptions::default(),
     };
     let runtime = Builder::new_current_thread().enable_time().build_local(LocalOptions::default()).unwrap();
     let clock = Clock::start();

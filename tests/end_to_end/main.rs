@@ -38,6 +38,7 @@ mod raw;
 mod recut;
 mod remade;
 mod report;
+mod requests;
 mod run;
 mod scale;
 mod schema;

@@ -49,11 +49,6 @@ impl Peer {
         Some(bytes)
     }
 
-    /// Sends bytes that are no text. A client that has left does not care.
-    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
-        let _ = self.reader.get_mut().write_all(bytes);
-    }
-
     /// Sends `text`. A client that has left does not care.
     pub(crate) fn send(&mut self, text: &str) {
         let _ = self.try_send(text);
@@ -61,7 +56,12 @@ impl Peer {
 
     /// Sends `text`. False when the client has left.
     pub(crate) fn try_send(&mut self, text: &str) -> bool {
-        self.reader.get_mut().write_all(text.as_bytes()).is_ok()
+        self.send_bytes(text.as_bytes())
+    }
+
+    /// Sends `bytes`. False when the client has left.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> bool {
+        self.reader.get_mut().write_all(bytes).is_ok()
     }
 
     /// Has the target leave a connection on which nothing comes for so long.

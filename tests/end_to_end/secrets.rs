@@ -116,6 +116,47 @@ fn credentials_of_a_proxy_are_in_no_file_output_or_process_list() {
 }
 
 #[test]
+fn credentials_of_the_target_are_in_no_file_output_or_process_list() {
+    let target = Target::start("--processes 1 --latency 1ms");
+    let url = target.url();
+    let (auth, glued, json) = (format!("user:{SECRET}"), format!("-auser:{SECRET}"), format!("\"{SECRET}\""));
+    let crawl =
+        ["run", &url, "-s", "2", "-c", "2", "--retries", "0", "--out", "out", "-m", "GET", "--json-body", &json];
+    let started = Started::new(&[&crawl[..13], &["{}", "-d", "2s", "--rate", "100", "-a", &auth]].concat());
+    let work = started.work();
+    let lines = wait_for("both shards", || {
+        let read = |pid: &i32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let all = working_in(&work);
+        let shards = all.iter().filter(|pid| read(pid, "comm").starts_with("crawlmark-s")).count();
+        (shards == 2).then(|| all.iter().map(|pid| read(pid, "cmdline")).collect::<Vec<_>>())
+    });
+    assert!(lines.iter().all(|line| line.contains(&url) && !line.contains(SECRET)), "{lines:?}");
+    tells_nothing(started, &[0]);
+    tells_nothing(Started::new(&[&crawl[..], &["-n", "4", &glued]].concat()), &[0]);
+    let (base, candidate) = (format!("-a user:{SECRET}"), format!("--auth=other:{SECRET}"));
+    let sides = ["ab", "--out", "out", "--pairs", "2", "--base", &base, "--cand", &candidate, "--", &url, "-n", "20"];
+    let compared = tells_nothing(Started::new(&sides), &[5]);
+    let saved = fs::read_to_string(compared.out().join("comparison.json")).unwrap();
+    assert!(saved.contains("-a ...") && saved.contains("--auth=..."), "{saved}");
+    // A server that repeats the request.
+    let echo = |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            peer.send(&format!("HTTP/1.1 403 No\r\ncontent-length: {}\r\n\r\n{head}", head.len()));
+        }
+    };
+    let encoded = base64::engine::general_purpose::STANDARD.encode(&auth);
+    let told = with_server(echo, |address| {
+        let url = format!("http://{address}/");
+        tells_nothing(Started::new(&["run", &url, "-n", "4", "-a", &auth, "--out", "out"]), &[0])
+    });
+    let result = fs::read_to_string(told.out().join("result.json")).unwrap();
+    assert!(result.contains("authorization") && !result.contains(&encoded[..8]), "{result}");
+    for refused in [&["-a", SECRET][..], &["--json-body", &json[1..]], &["-a", &auth, "-H", "authorization: x"]] {
+        tells_nothing(Started::new(&[&["run", &url, "-n", "4"], refused].concat()), &[2]);
+    }
+}
+
+#[test]
 fn a_comparison_of_two_urls_with_secrets_saves_shows_and_names_none() {
     let target = Target::start("--processes 1");
     let side = |more: &str| format!("'{}?page=1&token={SECRET}{more}&sig={SECRET}'", target.url());

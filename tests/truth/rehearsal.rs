@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use crawlmark::crawl::{
-    Crawl, CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse, Targets, Template,
+    Crawl, CrawlOptions, CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse, Targets, Template,
 };
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, RunPlan, ShardPlan, ThrottlingPolicy};
@@ -79,6 +79,7 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
         tls: None,
         proxies: None,
         http: HttpSettings::default(),
+        options: CrawlOptions::default(),
         held: HoldHeader::Ignored,
     };
     let script = Rc::new(script);

@@ -6,11 +6,12 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::workload::Flight;
 
-use crate::crawl::HoldHeader;
 use crate::crawl::codec::{Malformed, Received, Repetition, Sink};
+use crate::crawl::compressed::Coding;
 use crate::crawl::expect::Expected;
 use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::HeaderFields;
+use crate::crawl::{Content, HoldHeader};
 
 /// Bytes that one turn of a task may read and write: two milliseconds at the worst case of some 30 ns each.
 pub(super) const TURN_BYTES: usize = 64 << 10;
@@ -92,6 +93,7 @@ pub(super) struct Response<'a, 'b> {
     pub(super) has_head: &'a mut bool,
     pub(super) expected: &'a mut Expected<'b>,
     pub(super) held: HoldHeader,
+    pub(super) content: Content,
 }
 
 impl Sink for Response<'_, '_> {
@@ -99,6 +101,10 @@ impl Sink for Response<'_, '_> {
         let head = self.head.insert(HeadFacts::read(status, fields, self.held));
         *self.has_head = true;
         self.expected.begin(status);
+        if self.content == Content::Decoded {
+            head.coding = Coding::of(fields);
+            self.expected.decode(head.coding);
+        }
         // Both are of the moment.
         if head.signals.is_none() && self.held == HoldHeader::Ignored {
             Repetition::Allowed
@@ -111,6 +117,9 @@ impl Sink for Response<'_, '_> {
         *self.has_head = true;
         if let Some(head) = self.head {
             self.expected.begin(head.status);
+            if self.content == Content::Decoded {
+                self.expected.decode(head.coding);
+            }
         }
     }
 

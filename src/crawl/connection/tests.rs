@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_local;
 
 use super::super::expect::Checker;
-use super::super::{Expectations, HttpSettings, RequestShape, Reuse, Targets, Template};
+use super::super::{CrawlOptions, Expectations, HttpSettings, RequestShape, Reuse, Targets, Template};
 use super::*;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -44,6 +44,7 @@ impl<S: Stream> Pair<S> {
             tls: None,
             proxies: None,
             http: HttpSettings::default(),
+            options: CrawlOptions::default(),
         };
         let connection = Connection::new(near, &spec);
         Self { connection, far, clock: Clock::start(), flight: Flight::default() }

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use crawlmark_mock_server::items;
 use serde::de::IgnoredAny;
 
+use super::super::compressed::{self, Coding, Unreadable};
 use super::super::excerpt::KEPT;
 use super::{Expect, Expectations};
 use crate::crawl::head::HeadFacts;
@@ -65,6 +66,8 @@ pub(in crate::crawl) enum Body {
     AsExpected,
     /// Not as expected.
     Wrong,
+    /// Compressed, and not to be decoded.
+    Unreadable(Unreadable),
 }
 
 /// The expectation for one item, while its body is read.
@@ -75,6 +78,15 @@ pub(in crate::crawl) struct Expected<'a> {
     is_bad: bool,
     /// Start of the body of an answer that is known to be bad.
     begin: Vec<u8>,
+    /// Content that is decoded once it is complete; none of a body that is sent as it is.
+    compressed: Option<Compressed>,
+}
+
+/// Compressed content of a response.
+#[derive(Debug)]
+struct Compressed {
+    coding: Coding,
+    bytes: Vec<u8>,
 }
 
 /// The body that is expected.
@@ -131,7 +143,7 @@ impl Checker {
             }
             Means::Examination(_) => ExpectedBody::All(Examination { lender: self, id, bytes: self.lend(), length: 0 }),
         };
-        Expected { lender: self, body, is_bad: false, begin: Vec::new() }
+        Expected { lender: self, body, is_bad: false, begin: Vec::new(), compressed: None }
     }
 
     /// Take the start of the body of the last complete answer, if that was not good.
@@ -158,8 +170,39 @@ impl Expected<'_> {
         self.is_bad = !self.lender.is_expected(status);
     }
 
+    /// Have the body decoded. Call before its first part.
+    pub(in crate::crawl) fn decode(&mut self, coding: Coding) {
+        self.compressed = (coding != Coding::Identity).then(|| Compressed { coding, bytes: self.lender.lend() });
+    }
+
     /// Takes the next part of the body.
     pub(in crate::crawl) fn take(&mut self, part: &[u8]) {
+        match &mut self.compressed {
+            None => self.take_decoded(part),
+            // One byte more than is decoded shows that it is too long.
+            Some(Compressed { bytes, .. }) if bytes.len() as u64 <= compressed::MOST_BYTES => {
+                bytes.extend_from_slice(part);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Decode the body that was taken.
+    fn take_compressed(&mut self, Compressed { coding, bytes }: Compressed) -> Result<(), Unreadable> {
+        let length = bytes.len() as u64;
+        let decoded = match length {
+            // Without content, as in the answer to HEAD, a coding says nothing.
+            0 => Ok(()),
+            1..=compressed::MOST_BYTES => coding.decode(&bytes, |part| self.take_decoded(part)),
+            _ => Err(Unreadable::TooLong { compressed: length }),
+        };
+        if bytes.capacity() <= KEPT_BYTES {
+            self.lender.spare.borrow_mut().push(bytes);
+        }
+        decoded
+    }
+
+    fn take_decoded(&mut self, part: &[u8]) {
         match &mut self.body {
             ExpectedBody::Whole => {}
             ExpectedBody::Bytes(comparison) => {
@@ -178,6 +221,7 @@ impl Expected<'_> {
 
     /// The verdict once the body has ended.
     pub(in crate::crawl) fn verdict(&mut self, head: &HeadFacts) -> CheckResult {
+        let unreadable = self.compressed.take().and_then(|body| self.take_compressed(body).err());
         let is_good = self.lender.is_expected(head.status);
         let is_met = match &self.body {
             ExpectedBody::Whole => true,
@@ -200,7 +244,11 @@ impl Expected<'_> {
         }
         CheckResult {
             status: if is_good { Status::AsExpected } else { Status::Other },
-            body: if is_met { Body::AsExpected } else { Body::Wrong },
+            body: match unreadable {
+                Some(why) => Body::Unreadable(why),
+                None if is_met => Body::AsExpected,
+                None => Body::Wrong,
+            },
         }
     }
 }

@@ -92,6 +92,10 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
     use ErrorKind as Kind;
     match kind {
         Kind::AddressUnavailable => ("address unavailable", None),
+        Kind::BadEncoding => ("content that cannot be decoded", Some("remove --compressed")),
+        Kind::BodyTooLong => {
+            ("content too long to decode", Some("remove --compressed, or crawl shorter resources: 16 MiB are decoded"))
+        }
         Kind::Closed => ("closed without a response", None),
         Kind::ConnectFailed => ("connection failed", None),
         Kind::ConnectRefused => {

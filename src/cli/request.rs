@@ -1,0 +1,75 @@
+//! Flags of the requests of a crawl: bodies, credentials, form and order of IDs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::crawl::IdFormat;
+
+const ID_FORMAT: &str = "\
+Write IDs as width=N (with leading zeros), hex, base36 or hex,width=8
+
+  width=8        00000042 for ID 42; longer IDs are written whole
+  hex            2a; base36 is 16 for it, both in lower case
+  hex,width=4    002a
+
+The format is used wherever {id} stands, also in the lines of --urls.
+
+  crawlmark run 'http://127.0.0.1:8080/objects/{id}.json' --ids 0..64k \\
+      --id-format hex,width=4";
+
+const AUTH: &str = "\
+Send credentials (Basic): USER:PASSWORD
+
+The user name has no colon. Both are in no output or file, and are overwritten
+in the process list, where the system allows it. --bearer-env keeps a token out
+of the command line.
+
+  crawlmark run 'http://127.0.0.1:8080/{id}' -a user:password";
+
+const COMPRESSED: &str = "\
+Accept gzip, br and zstd, and decode responses before checking them
+
+Requests say `accept-encoding: gzip, br, zstd`, unless --header sets another
+value. --expect sees the decoded body. A body that is not of its coding fails
+(bad_encoding), and so does one of more than 16 MiB, compressed or decoded
+(body_too_long). bytes_received counts what was sent. Decoding takes CPU of this
+client, and no part of the service time.
+
+  crawlmark run 'http://127.0.0.1:8080/{id}' --compressed \\
+      --expect json";
+
+/// Requests, as typed.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Requests")]
+pub struct RequestArgs {
+    /// Send the content of FILE as the body
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["body", "json_body"])]
+    pub body_file: Option<PathBuf>,
+    /// Send this JSON as the body: TEXT or @FILE
+    ///
+    /// It is checked, and sent with `content-type: application/json` unless --header sets another one.
+    #[arg(long, value_name = "JSON", conflicts_with = "body")]
+    pub json_body: Option<String>,
+    /// Send credentials (Basic): USER:PASSWORD
+    // As text: clap would repeat what it cannot read.
+    #[arg(short = 'a', long, value_name = "USER:PASSWORD", conflicts_with = "bearer_env", long_help = AUTH)]
+    pub auth: Option<String>,
+    /// Send the bearer token that the environment variable NAME holds
+    ///
+    /// The token is in no output or file; the recorded command names the variable.
+    #[arg(long, value_name = "NAME")]
+    pub bearer_env: Option<String>,
+    /// Write IDs as width=N (with leading zeros), hex, base36 or hex,width=8
+    #[arg(long, value_name = "FORMAT", long_help = ID_FORMAT)]
+    pub id_format: Option<IdFormat>,
+    /// Crawl the IDs in random order, by --seed; each once
+    ///
+    /// The order is a permutation of --ids (with -n: N of them), or of the first N IDs. It is the same for every number of
+    /// shards, and keeps caches of the target from being warmed in order.
+    #[arg(long)]
+    pub shuffle: bool,
+    /// Accept gzip, br and zstd, and decode responses before checking them
+    #[arg(long, long_help = COMPRESSED)]
+    pub compressed: bool,
+}

@@ -1,0 +1,195 @@
+//! Requests as they are in real life: bodies, credentials, formats and orders of IDs, compressed responses. The servers are the test's own
+//! and see every byte; the bundled target's counts are the witness of what was asked for.
+#![expect(clippy::unwrap_used, reason = "a test that cannot write its files is over")]
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::Command;
+use std::sync::Mutex;
+
+use serde_json::json;
+
+use crate::bad_input::assert_refused;
+use crate::report::Report;
+use crate::run::{ONE_ATTEMPT, Run, crawl};
+use crate::scripted::{OK, Peer, with_server};
+use crate::target::Target;
+
+/// Crawl a server that answers every request with [`OK`], and return the requests in their order, with their bodies.
+fn requests_of(words: &[&str], variables: &[&str]) -> (Report, Vec<String>) {
+    let requests = Mutex::new(Vec::new());
+    let serve = |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+            let Some(body) = peer.bytes(length.unwrap_or(0)) else { return };
+            requests.lock().unwrap().push(head + &String::from_utf8(body).unwrap());
+            peer.send(OK);
+        }
+    };
+    let report = with_server(serve, |address| {
+        let url = format!("http://{address}/a/{{id}}");
+        let mut launcher = Command::new("env");
+        launcher.args(variables);
+        Run::start_by(launcher, [&[&*url], words].concat()).end().report(0)
+    });
+    (report, requests.into_inner().unwrap())
+}
+
+/// The IDs in the paths of requests.
+fn ids(requests: &[String]) -> Vec<u64> {
+    let id = |request: &String| request.split([' ', '/']).nth(3).unwrap().parse().unwrap();
+    requests.iter().map(id).collect()
+}
+
+#[test]
+fn bodies_and_credentials_are_sent_and_not_recorded() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("body");
+    std::fs::write(&file, "from a file").unwrap();
+    let file = file.to_str().unwrap();
+    let at_file = format!("@{file}.json");
+    std::fs::write(format!("{file}.json"), "[1, 2]").unwrap();
+    // `user:hidden`, as RFC 7617 encodes it.
+    let basic = "authorization: Basic dXNlcjpoaWRkZW4=";
+    for (words, lines, body, withheld) in [
+        (&["--body-file", file][..], &["POST /a/0 ", "content-length: 11"][..], "from a file", json!([])),
+        (
+            &["--json-body", "{\"a\": 1}"],
+            &["POST /a/0 ", "content-type: application/json"],
+            "{\"a\": 1}",
+            json!(["--json-body ..."]),
+        ),
+        (
+            &["--json-body", &at_file, "-m", "PUT", "-H", "content-type: application/x+json"],
+            &["PUT /a/0 ", "content-type: application/x+json"],
+            "[1, 2]",
+            json!(["--header 'content-type: ...'", "--json-body ..."]),
+        ),
+        (&["-a", "user:hidden"], &["GET /a/0 ", basic], "", json!(["--auth ..."])),
+        (&["--bearer-env", "API_TOKEN"], &["GET /a/0 ", "authorization: Bearer hid.den-1"], "", json!([])),
+    ] {
+        let (report, requests) = requests_of(&[words, &["-n", "1"]].concat(), &["API_TOKEN=hid.den-1"]);
+        let [request] = &requests[..] else { unreachable!("{requests:?}") };
+        let (head, sent) = request.split_once("\r\n\r\n").unwrap();
+        assert!(lines.iter().all(|line| head.contains(line)), "{lines:?}: {head}");
+        assert_eq!((sent, head.matches("content-type: ").count() < 2), (body, true), "{head}");
+        assert_eq!(report.at("/command/withheld"), &withheld);
+        assert!(!report.json().to_string().contains("hidden") && !report.json().to_string().contains("hid.den"));
+        let command = report.at("/command/arguments").to_string();
+        assert!(!command.contains("bearer") || command.contains("\"--bearer-env\",\"API_TOKEN\""), "{command}");
+    }
+    let missing = format!("{file}.none");
+    assert_refused(&[
+        (&["URL", "--body-file", &missing], "cannot be read: No such file"),
+        (&["URL", "--body-file", file, "--body", "x"], "cannot be used with"),
+        (&["URL", "--json-body", "{"], "--json-body is not one JSON value"),
+        (&["URL", "--json-body", "@/nowhere"], "--json-body @FILE: the file cannot be read"),
+        (&["URL", "-a", "user"], "--auth is USER:PASSWORD"),
+        (&["URL", "-a", "u:p", "--bearer-env", "HOME"], "cannot be used with"),
+        (&["URL", "-a", "u:p", "-H", "Authorization: x"], "beside --auth or --bearer-env: keep one of them"),
+        (&["URL", "--bearer-env", "CRAWLMARK_NO_SUCH_VARIABLE"], "is empty or not set: export it"),
+    ]);
+}
+
+#[test]
+fn shuffled_ids_are_crawled_once_each_by_any_number_of_shards() {
+    let target = Target::start("--processes 1");
+    let report = crawl(&format!("{} --ids 1k..6k --shards 2 -c 8 --shuffle --expect items:1", target.url()));
+    report.assert_states(&[("ok", 5_000)]);
+    assert_eq!(report.text("/plan/workload/shuffle"), "1000..6000");
+    let books = target.stop();
+    assert_eq!(
+        (&books["requests"], &books["unique_ids"], &books["duplicate_ids"]),
+        (&json!(5_000), &json!(5_000), &json!(0))
+    );
+    let crawled = |words: &str| {
+        let words: Vec<_> = words.split(' ').collect();
+        ids(&requests_of(&[&words[..], &["--shuffle"]].concat(), &[]).1)
+    };
+    let one = crawled("--ids 100..400 -s 1 -c 1");
+    let set: BTreeSet<u64> = one.iter().copied().collect();
+    assert_eq!((one.len(), set.first(), set.len(), set.last()), (300, Some(&100), 300, Some(&399)));
+    let ascending = one.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!((100..200).contains(&ascending), "{ascending} of 299 in order: {one:?}");
+    assert_eq!(crawled("--ids 100..400 -s 1 -c 1"), one, "the same seed is the same order");
+    assert_ne!(crawled("--ids 100..400 -s 1 -c 1 --seed 2"), one);
+    // The first of them, in the order of one shard, from two.
+    let some: BTreeSet<u64> = crawled("--ids 100..400 -n 40 -s 2 -c 2").into_iter().collect();
+    assert_eq!(some, one[..40].iter().copied().collect());
+}
+
+#[test]
+fn ids_are_written_in_their_format() {
+    for (format, paths) in [
+        ("width=4", ["/a/0034", "/a/0035", "/a/0036"]),
+        ("hex", ["/a/22", "/a/23", "/a/24"]),
+        ("base36,width=3", ["/a/00y", "/a/00z", "/a/010"]),
+    ] {
+        let words = ["--id-format", format, "--ids", "34..37", "-c", "1", "-s", "1"];
+        let (report, requests) = requests_of(&words, &[]);
+        let asked: Vec<_> = requests.iter().map(|request| request.split(' ').nth(1).unwrap()).collect();
+        assert_eq!(asked, paths);
+        assert_eq!(report.text("/plan/workload/id_format"), format);
+    }
+    assert_refused(&[
+        (&["URL", "--id-format", "octal"], "write width=N"),
+        (&["--id-format", "hex"], "--id-format is for a URL"),
+    ]);
+}
+
+/// Compressed by brotli: `{"ok":true}`.
+const BROTLI: &[u8] = b"\x0b\x05\x80{\x22ok\x22:true}\x03";
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn compressed_responses_are_decoded_before_they_are_checked() {
+    let json = b"{\"ok\":true}";
+    let zstd = zstd::encode_all(&json[..], 0).unwrap();
+    let bodies = [
+        ("gzip", gzip(json)),
+        ("br", BROTLI.to_vec()),
+        ("zstd", zstd.clone()),
+        ("identity", json.to_vec()),
+        ("gzip", gzip(b"no JSON")),
+        ("gzip", gzip(&vec![b' '; 17 << 20])),
+        ("zstd", zstd[..zstd.len() - 1].to_vec()),
+        ("compress", json.to_vec()),
+    ];
+    let heads = Mutex::new(Vec::new());
+    let serve = |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let (coding, body) = &bodies[usize::try_from(ids(std::slice::from_ref(&head))[0]).unwrap() % 8];
+            heads.lock().unwrap().push(head);
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: {coding}\r\ncontent-length: {length}\r\n\r\n"
+            );
+            peer.send(&head);
+            peer.send_bytes(body);
+        }
+    };
+    let run = |flags: &str| {
+        with_server(serve, |address| {
+            crawl(&format!("http://{address}/a/{{id}} -n 16 -c 1 --shards 1 --expect json {ONE_ATTEMPT} {flags}"))
+        })
+    };
+    let report = run("--compressed");
+    report.assert_states(&[("ok", 8), ("failed", 8)]);
+    let errors = [("bad_encoding", 4), ("body_too_long", 2), ("wrong_body", 2)].map(|(kind, n)| (kind.to_owned(), n));
+    assert_eq!(report.errors(), errors.into());
+    let too_long = report.text("/failures/body_too_long/details");
+    assert!(too_long.ends_with("bytes of compressed content decompress to more than 16 MiB"), "{too_long}");
+    // A bad connection would not have been kept.
+    assert_eq!(report.count("/totals/connections_opened"), 1);
+    assert_eq!(report.text("/failures/wrong_body/excerpt"), "no JSON");
+    let asked = std::mem::take(&mut *heads.lock().unwrap());
+    assert!(asked.iter().all(|head| head.contains("\r\naccept-encoding: gzip, br, zstd\r\n")), "{asked:?}");
+    let plain = run("");
+    plain.assert_states(&[("ok", 4), ("failed", 12)]);
+    assert!(!heads.lock().unwrap()[0].contains("accept-encoding"));
+}
