@@ -4,7 +4,7 @@
 //! | room | for |
 //! |---|---|
 //! | `run`, `ab`, `scale`, `capacity`, `ladder`, `compare`, `report`, `serve`, `selftest` | arguments and help of each command |
-//! | `request`, `throttling`, `proxy`, `tls` | groups of flags of `run`: requests; throttling, retries and limits per host; proxies; https |
+//! | `request`, `connections`, `throttling`, `proxy`, `tls` | groups of flags of `run`: requests; connections; throttling, retries and limits per host; proxies; https |
 //! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`) |
 //! | `output` | output options of the commands that run rounds |
 //! | `recorded` | the command line that a result keeps, and the flags that rounds may not have |
@@ -13,6 +13,7 @@
 mod ab;
 mod capacity;
 mod compare;
+mod connections;
 mod cut;
 mod export;
 mod ladder;
@@ -42,6 +43,7 @@ use crawlmark_results::run::gates::{Condition, ConditionError, Fault};
 pub use ab::AbArgs;
 pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
+pub use connections::ConnectionArgs;
 pub use cut::{CutArgs, OutcomeFilter};
 pub use export::{Destination, Export};
 pub use ladder::{LadderArgs, RungNumber};

@@ -17,7 +17,7 @@
 //! | `failure` | failures of a connection with a kind of their own |
 //! | [`codec`], `head`, `header_fields` | decoding of a response, and its `malformed` errors |
 //! | `answer`, `expect`, [`throttling`] | outcome of a response: `--expect`, challenges, 429 and quotas |
-//! | `compressed` | content codings: `--compressed` |
+//! | `compressed`, `cookies` | content codings (`--compressed`); jars of cookies (`--cookies`) |
 //! | `excerpt`, [`redact`] | examples of failed responses; secrets in what is saved or shown |
 
 mod answer;
@@ -25,6 +25,7 @@ pub mod codec;
 mod compressed;
 mod connect_to;
 mod connection;
+mod cookies;
 mod dial;
 mod excerpt;
 mod expect;
@@ -49,6 +50,7 @@ pub mod tls;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,10 +59,12 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
+use crawlmark_harness::units::Rate;
 use crawlmark_harness::workload::{Flight, Workload};
 
 pub use self::connect_to::ConnectTo;
 use self::connection::{Broken, Connection, Failure, Unusable, Watch};
+use self::cookies::{Jars, LentJar, Owner};
 pub(crate) use self::dial::go_from;
 pub use self::dial::{Dial, Route, Stream, Tcp};
 use self::expect::Checker;
@@ -72,7 +76,7 @@ pub use self::ids::{IdFormat, Shuffle};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
 use self::opening::{Opened, Spoken};
 use self::pool::Pool;
-use self::proxy::{Hop, Proxies};
+use self::proxy::{Hop, Proxies, Session};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
 pub use self::source_addresses::ConnectionSlots;
@@ -124,6 +128,24 @@ pub struct CrawlOptions {
     pub shuffle: Option<Shuffle>,
     /// Treatment of compressed content.
     pub content: Content,
+    /// Treatment of cookies.
+    pub cookies: Cookies,
+    /// Unix socket to connect to in the place of any address.
+    pub unix_socket: Option<PathBuf>,
+    /// Longest time for which a connection may be idle; none leaves it to the target.
+    pub idle_timeout: Option<Duration>,
+    /// Connections that all shards together may open; none opens them when they are needed.
+    pub connect_rate: Option<Rate>,
+}
+
+/// Treatment of cookies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Cookies {
+    /// Not read, and not sent.
+    #[default]
+    Ignored,
+    /// Kept by each connection slot or proxy session.
+    Kept,
 }
 
 /// Treatment of compressed content.
@@ -180,6 +202,14 @@ impl<S: Stream> Carrier<S> {
             Self::Stream(stream) => stream.unusable(cx),
         }
     }
+
+    /// Return when its last exchange ended; none of a stream, whose connection may carry others.
+    fn idle_since(&self) -> Option<Nanos> {
+        match self {
+            Self::Connection(connection) => Some(connection.idle_since()),
+            Self::Stream(_) => None,
+        }
+    }
 }
 
 /// Past of a carrier.
@@ -213,13 +243,17 @@ pub struct Crawl<D: Dial = Tcp> {
     turn: Cell<u64>,
     /// Position of the shard's connections among those of the run.
     slots: ConnectionSlots,
+    jars: Rc<Jars>,
+    /// Time before which no other connection may be opened, where their rate is limited.
+    next_open: Cell<Nanos>,
 }
 
 impl Crawl {
     /// A crawl over so many connections at once to each host that stamps its attempts by `clock`. Call inside the shard's runtime.
     #[must_use]
     pub fn new(spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
-        Self::over(Tcp { tls: spec.tls.clone(), clock }, spec, connections, clock)
+        let unix_socket = spec.options.unix_socket.clone();
+        Self::over(Tcp { tls: spec.tls.clone(), clock, unix_socket }, spec, connections, clock)
     }
 }
 
@@ -239,6 +273,7 @@ impl<D: Dial> Crawl<D> {
         let address = (0..hosts + proxies).map(|_| Cell::new(0)).collect();
         let (turn, slots) = (Cell::new(0), ConnectionSlots::default());
         let source_addresses = None;
+        let (jars, next_open) = (Rc::default(), Cell::default());
         Self {
             dial,
             spec,
@@ -253,6 +288,8 @@ impl<D: Dial> Crawl<D> {
             address,
             turn,
             slots,
+            jars,
+            next_open,
         }
         .at(slots)
     }
@@ -292,11 +329,40 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
+    /// Wait until the rate of connections allows another one.
+    async fn clear_to_open(&self) {
+        let Some(rate) = self.spec.options.connect_rate else { return };
+        // Shards take turns: each opens one connection in the time in which the run may open as many as there are shards.
+        let each_ns = rate.period_ns / rate.permits.max(1);
+        let shards = u64::from(self.slots.shards.max(1));
+        let now = self.clock.now();
+        let next = match self.next_open.get() {
+            Nanos(0) => Nanos(now.0.saturating_add(each_ns * u64::from(self.slots.shard))),
+            next => next.max(now),
+        };
+        self.next_open.set(Nanos(next.0.saturating_add(each_ns.saturating_mul(shards)).max(1)));
+        if next > now {
+            tokio::time::sleep_until(self.clock.instant(next)).await;
+        }
+    }
+
+    /// Lend the cookies of a new connection to a host, where they are kept.
+    fn jar(&self, host: usize, hop: Option<&Hop>) -> Option<LentJar> {
+        let shares = self.spec.proxies.as_ref().is_some_and(|proxies| matches!(proxies.session, Session::Sticky(_)));
+        let owner = match hop.and_then(|hop| hop.session) {
+            None => Owner::Slot,
+            Some(session) if shares => Owner::Session(session),
+            Some(_) => Owner::Connection,
+        };
+        (self.spec.options.cookies == Cookies::Kept).then(|| self.jars.lend(host, owner))
+    }
+
     async fn connect(
         &self,
         (host, place): (usize, Option<Place>),
         flight: &Flight,
     ) -> Result<Carrier<D::Stream>, ErrorKind> {
+        self.clear_to_open().await;
         let began = self.clock.now();
         let mut last = ErrorKind::ConnectFailed;
         let hop = self.hop(host);
@@ -343,7 +409,9 @@ impl<D: Dial> Crawl<D> {
     ) -> Carrier<D::Stream> {
         match spoken {
             Spoken::Http1(stream) => {
-                Carrier::Connection(Box::new(Connection::new(stream, &self.spec).with(hop, (place, slot))))
+                let jar = self.jar(host, hop.as_ref());
+                let connection = Connection::new(stream, &self.spec).with(hop, (place, slot));
+                Carrier::Connection(Box::new(connection.with_cookies(jar)))
             }
             Spoken::Http2(greeted) => {
                 let (first, others) = greeted.slots(&self.spec, (place, slot));
@@ -420,6 +488,11 @@ impl<D: Dial> Crawl<D> {
 
     /// Take a carrier at rest whose connection the target has not closed, and on which it has not sent anything.
     async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
+        if let Some(most) = self.spec.options.idle_timeout {
+            let now = self.clock.now();
+            let is_over = |since: Nanos| u128::from(now.since(since)) >= most.as_nanos();
+            self.pool.expire(host, |carrier| carrier.idle_since().is_some_and(is_over));
+        }
         loop {
             // Before the request is charged: what goes on a new connection instead goes later than it was allowed.
             let usable = Self::usable(self.pool.take(host)?, flight).await;
@@ -487,6 +560,7 @@ impl<D: Dial> Workload for Crawl<D> {
             match &mut carrier {
                 Carrier::Connection(connection) => {
                     body = self.writer.write(id, connection.count_request(), connection.output());
+                    connection.add_cookies(self.spec.targets.hosts()[host].scheme());
                 }
                 Carrier::Stream(stream) => {
                     stream.count_request();
@@ -499,6 +573,9 @@ impl<D: Dial> Workload for Crawl<D> {
             let (ended, traffic, is_reusable) = match (&mut carrier, request) {
                 (Carrier::Connection(connection), _) => {
                     let ended = connection.exchange(body, expected, watch).await;
+                    if let Ok(attempt) = &ended {
+                        connection.rest(attempt.done);
+                    }
                     (ended, connection.traffic(), connection.is_reusable())
                 }
                 (Carrier::Stream(stream), Some(request)) => {

@@ -52,6 +52,14 @@ pub(crate) enum Error {
         /// Error of the system.
         error: io::Error,
     },
+    /// A Unix socket cannot be connected to.
+    #[error("connect to the target at {}: {error}. Start the target, or check --unix-socket", path.display())]
+    UnixSocket {
+        /// Path of the socket.
+        path: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
     /// A proxy cannot be connected to.
     #[error("connect to the proxy {proxy}: {error}. Start the proxy, or check the host and port of --proxy")]
     Proxy {
@@ -207,6 +215,7 @@ impl Error {
             Self::Kept { error, .. } => error.exit_code(),
             Self::Resolve { .. }
             | Self::Unreachable { .. }
+            | Self::UnixSocket { .. }
             | Self::Proxy { .. }
             | Self::NoHost(_)
             | Self::Shared(_)

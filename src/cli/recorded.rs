@@ -57,6 +57,10 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "id_format",
             "shuffle",
             "compressed",
+            "cookies",
+            "unix_socket",
+            "idle_timeout",
+            "connect_rate",
             "seed",
             "connections",
             "rate",
@@ -370,7 +374,7 @@ mod tests {
         let typed = typed(&["run", "-H", "authorization: hidden", "-H", "x-key:hidden", "--body", "hidden"]);
         assert!(!format!("{typed:?}").contains("hidden"));
         assert_eq!(typed.withheld, ["--header 'authorization: ...'", "--header 'x-key: ...'", "--body ..."]);
-        let typed = super::tests::typed(&["run", "-auser:hidden", "--json-body", "hidden"]);
+        let typed = self::typed(&["run", "-auser:hidden", "--json-body", "hidden"]);
         assert!(!format!("{typed:?}").contains("hidden"));
         assert_eq!(typed.withheld, ["--json-body ...", "--auth ..."]);
     }

@@ -72,4 +72,11 @@ pub struct RequestArgs {
     /// Accept gzip, br and zstd, and decode responses before checking them
     #[arg(long, long_help = COMPRESSED)]
     pub compressed: bool,
+    /// Keep the target's cookies and send them back, per connection slot
+    ///
+    /// A connection that replaces another one goes on with its cookies, as a browser would. With {session} in --proxy, each
+    /// session has cookies of its own. Path, Secure, Max-Age and Expires are honoured; a cookie never goes to another host. At
+    /// most 50 per jar, of 4 KiB each.
+    #[arg(long)]
+    pub cookies: bool,
 }

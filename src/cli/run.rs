@@ -14,8 +14,8 @@ use crawlmark_results::run::gates::Condition;
 use super::export::EXPORT;
 use super::report::PNG;
 use super::{
-    Auto, Export, Ground, PerHostArgs, ProxyArgs, RequestArgs, ThrottlingArgs, TlsArgs, parse_error_rate,
-    parse_limit_time, parse_method, parse_name, parse_tag, whole,
+    Auto, ConnectionArgs, Export, Ground, PerHostArgs, ProxyArgs, RequestArgs, ThrottlingArgs, TlsArgs,
+    parse_error_rate, parse_limit_time, parse_method, parse_name, parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, LocalIps};
 
@@ -343,6 +343,9 @@ pub struct RunArgs {
     /// Example: --connect-to www.example.com:443:127.0.0.1:8443
     #[arg(long, value_name = "HOST:PORT:ADDRESS:PORT", help_heading = "Network")]
     pub connect_to: Vec<ConnectTo>,
+    /// Unix sockets, idle connections, and the rate of new ones
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
 
     /// Proxies
     #[command(flatten)]

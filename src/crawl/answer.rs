@@ -2,6 +2,7 @@
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
+use crawlmark_harness::workload::Flight;
 
 use super::expect::{Body, CheckResult, Status};
 use super::head::HeadFacts;
@@ -9,7 +10,7 @@ use super::head::HeadFacts;
 /// The attempt that brought an answer, by the head of that and what it is to those who expected something; without times and traffic.
 ///
 /// [`Expectations`](super::Expectations) has the order of precedence as a table.
-pub(super) fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
+fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
     let HeadFacts { status, ref signals, held_ns, .. } = *head;
     let outcome = match (verdict.status, verdict.body) {
         _ if is_challenge(head, verdict.body) => Outcome::SoftBlocked,
@@ -36,6 +37,14 @@ pub(super) fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
         outcome,
         advice,
     }
+}
+
+/// Return the [`attempt`], and note in `flight` why content could not be read.
+pub(super) fn judge(head: &HeadFacts, verdict: CheckResult, flight: &Flight) -> Attempt {
+    if let Body::Unreadable(why) = verdict.body {
+        flight.explain(why.kind(), why.to_string());
+    }
+    attempt(head, verdict)
 }
 
 /// True if the answer is a challenge page, which asks for a browser and brings no item, whatever its status says: it is

@@ -18,7 +18,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::clock::{Nanos, wall_time};
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
 use crawlmark_harness::workload::{Flight, InFlight};
 use http::Method;
@@ -29,14 +29,16 @@ use self::exchange::{Exchange, Response, TURN_BYTES, Writing};
 use self::input::Input;
 use super::answer;
 use super::codec::{Cut, Decoder, RequestKind};
+use super::cookies::LentJar;
 use super::dial::Stream;
-use super::expect::{Body, Expected};
+use super::expect::Expected;
 use super::failure::failure_of;
 use super::head::HeadFacts;
 use super::http2::Place;
 use super::proxy::{Absolute, Hop, Way};
 use super::reuse::{After, Left};
 use super::source_addresses::ConnectionSlot;
+use super::targets::Scheme;
 use super::{Content, CrawlSpec, HoldHeader};
 
 /// Status with which a proxy asks for credentials. No target may send it (RFC 9110, 15.5.8).
@@ -63,6 +65,10 @@ pub(super) struct Connection<S: Stream> {
     is_kept_alive: bool,
     /// Parts of its requests to a proxy that forwards them; none of a connection to the target.
     absolute: Option<Absolute>,
+    /// Its cookies, where they are kept.
+    jar: Option<LentJar>,
+    /// Time at which its last exchange ended, where that counts.
+    idle_since: Nanos,
     /// Its connection slot, where that decides its source address.
     _slot: Option<ConnectionSlot>,
     /// Its place among the connections of its host, where those are counted.
@@ -98,6 +104,8 @@ impl<S: Stream> Connection<S> {
             is_seen_open: false,
             is_kept_alive: true,
             absolute: None,
+            jar: None,
+            idle_since: Nanos::default(),
             _slot: None,
             _place: None,
         }
@@ -115,6 +123,28 @@ impl<S: Stream> Connection<S> {
     /// Buffer that the next request is written to, and its parts for a proxy that forwards it.
     pub(super) const fn output(&mut self) -> (&mut Vec<u8>, Option<&Absolute>) {
         (&mut self.output, self.absolute.as_ref())
+    }
+
+    /// Keep the cookies of its responses in a jar, and send them.
+    pub(super) fn with_cookies(self, jar: Option<LentJar>) -> Self {
+        Self { jar, ..self }
+    }
+
+    /// Add cookies to the request in [`output`](Self::output), where they are kept.
+    pub(super) fn add_cookies(&mut self, scheme: Scheme) {
+        if let Some(jar) = &self.jar {
+            jar.jar().borrow().add_to(&mut self.output, scheme, wall_time());
+        }
+    }
+
+    /// Note the time from which it is idle.
+    pub(super) const fn rest(&mut self, since: Nanos) {
+        self.idle_since = since;
+    }
+
+    /// Time from which it is idle.
+    pub(super) const fn idle_since(&self) -> Nanos {
+        self.idle_since
     }
 
     /// Bytes and times since the last exchange began.
@@ -175,11 +205,7 @@ impl<S: Stream> Connection<S> {
             Exchange { body, writing: Writing::On, expected, malformed: None, has_head: false, watch, left: 0 };
         let done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;
         let Some(head) = &self.head else { return Err(self.broken(&exchange, ErrorKind::Malformed)) };
-        let verdict = exchange.expected.verdict(head);
-        let mut attempt = answer::attempt(head, verdict);
-        if let Body::Unreadable(why) = verdict.body {
-            watch.flight.explain(why.kind(), why.to_string());
-        }
+        let mut attempt = answer::judge(head, exchange.expected.verdict(head), watch.flight);
         if self.absolute.is_some() && head.status == PROXY_AUTHENTICATION_REQUIRED {
             attempt.outcome = Outcome::Error(ErrorKind::ProxyAuth);
         }
@@ -269,8 +295,14 @@ impl<S: Stream> Connection<S> {
             // Most responses arrive in one read: its time is that of the first and of the last byte.
             let mut read_at = None;
             let Exchange { expected, has_head, malformed, .. } = exchange;
-            let mut response =
-                Response { head: &mut self.head, has_head, expected, held: self.held, content: self.content };
+            let mut response = Response {
+                head: &mut self.head,
+                has_head,
+                expected,
+                held: self.held,
+                content: self.content,
+                cookies: self.jar.as_ref().map(|jar| (jar.jar(), &*self.output)),
+            };
             let mut broken = |rule| {
                 *malformed = Some(rule);
                 ErrorKind::Malformed

@@ -7,7 +7,8 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::ErrorKind;
@@ -16,7 +17,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{SockaddrStorage, bind, setsockopt, sockopt};
 use rustls::{ClientConnection, HandshakeKind, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
 
 use super::failure::Failure;
 use super::proxy::{self, Hop, Way};
@@ -68,6 +69,8 @@ pub struct Tcp {
     pub tls: Option<Tls>,
     /// Clock that times handshakes.
     pub clock: Clock,
+    /// Unix socket to connect to in the place of any address.
+    pub unix_socket: Option<PathBuf>,
 }
 
 impl Dial for Tcp {
@@ -75,7 +78,10 @@ impl Dial for Tcp {
 
     async fn dial(&self, route: Route<'_>, flight: &Flight) -> io::Result<Wire> {
         let stream = match route.hop {
-            None => connect(route).await?,
+            None => match &self.unix_socket {
+                None => connect(route).await?,
+                Some(path) => connect_locally(path).await?,
+            },
             Some(hop) => self.connect_through(hop, route, flight).await?,
         };
         let Some((tls, name)) = self.tls.as_ref().and_then(|tls| Some((tls, tls.name(route.host)?))) else {
@@ -143,6 +149,12 @@ async fn connect(route: Route<'_>) -> io::Result<TcpStream> {
     // A small request must not wait for the answer to the one before it.
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// Open a connection to a Unix socket. What reads and writes it only sees a socket.
+async fn connect_locally(path: &Path) -> io::Result<TcpStream> {
+    let socket: OwnedFd = UnixStream::connect(path).await?.into_std()?.into();
+    TcpStream::from_std(socket.into())
 }
 
 /// Makes a socket go out from `from`, or fails: it never goes out from elsewhere.

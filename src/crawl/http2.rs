@@ -36,7 +36,7 @@ use super::failure::Failure;
 use super::reuse::Left;
 use super::source_addresses::ConnectionSlot;
 use super::targets::Scheme;
-use super::{CrawlSpec, HoldHeader};
+use super::{Content, CrawlSpec, HoldHeader};
 
 /// Name of the protocol, in reports.
 pub(super) const NAME: &str = "HTTP/2";
@@ -126,6 +126,7 @@ struct Shared {
     meter: Rc<Meter>,
     left: Cell<Left>,
     held: HoldHeader,
+    content: Content,
     /// True if no further request may begin on it.
     is_closing: Cell<bool>,
     /// Its place among the connections of its host, until it closes.
@@ -214,6 +215,7 @@ impl Greeted {
             meter,
             left: Cell::new(spec.reuse.begin()),
             held: spec.held,
+            content: spec.options.content,
             is_closing: Cell::new(false),
             place: RefCell::new(place),
             driver,

@@ -80,8 +80,16 @@ pub struct IdFormat {
 }
 
 impl IdFormat {
+    /// Append the text of an ID; without a format, its decimal digits.
+    pub(super) fn write_or_plain(format: Option<Self>, id: u64, output: &mut Vec<u8>) {
+        match format {
+            None => output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes()),
+            Some(format) => format.write(id, output),
+        }
+    }
+
     /// Append the text of an ID.
-    pub(super) fn write(self, mut id: u64, output: &mut Vec<u8>) {
+    fn write(self, mut id: u64, output: &mut Vec<u8>) {
         const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
         let mut text = [b'0'; MOST_WIDTH as usize];
         let mut start = text.len();

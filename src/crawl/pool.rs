@@ -31,6 +31,14 @@ impl<C> Pool<C> {
         }
     }
 
+    /// Close the connections to `host` that were unused for longest, as long as they are `old`.
+    pub(super) fn expire(&self, host: usize, old: impl Fn(&C) -> bool) {
+        let mut idle = self.idle.borrow_mut();
+        let expired = idle[host].iter().take_while(|connection| old(connection)).count();
+        idle[host].drain(..expired);
+        self.resting.set(self.resting.get() - expired);
+    }
+
     /// A connection to `host`, if one is at rest.
     pub(super) fn take(&self, host: usize) -> Option<C> {
         let connection = self.idle.borrow_mut()[host].pop()?;
@@ -68,6 +76,10 @@ mod tests {
         let pool = Pool::new(2, 1);
         (0..3).for_each(|n| pool.keep(0, n));
         assert_eq!([pool.take(1), pool.take(0), pool.take(0), pool.take(0)], [None, Some(2), Some(1), None]);
+        (3..5).for_each(|n| pool.keep(0, n));
+        pool.expire(1, |_| true);
+        pool.expire(0, |n| *n == 3);
+        assert_eq!((pool.resting.get(), pool.take(0), pool.take(0)), (1, Some(4), None));
     }
 
     proptest! {

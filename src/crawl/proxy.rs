@@ -101,7 +101,8 @@ impl Proxies {
             (Protocol::Socks5, _) => Way::Tunnel(tunnel::socks(host, address, credentials)),
             (Protocol::Socks5h, _) => Way::Tunnel(tunnel::socks(host, None, credentials)),
         };
-        Some(Hop { proxy, name: url.to_string(), way })
+        let session = url.has_session().then_some(session);
+        Some(Hop { proxy, name: url.to_string(), session, way })
     }
 }
 
@@ -166,6 +167,8 @@ pub struct Hop {
     pub(super) proxy: usize,
     /// URL of the proxy, without credentials.
     pub(super) name: String,
+    /// Number of its session, if it has one.
+    pub(super) session: Option<u64>,
     pub(super) way: Way,
 }
 

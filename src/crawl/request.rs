@@ -107,6 +107,11 @@ impl RequestShape {
         Self { id_format, ..self }
     }
 
+    /// Return the text of IDs; none if they are plain decimal numbers.
+    pub(super) const fn id_format(&self) -> Option<IdFormat> {
+        self.id_format
+    }
+
     /// Length of the body, bytes.
     #[must_use]
     pub const fn body_bytes(&self) -> usize {
@@ -232,7 +237,7 @@ impl Writer {
         output.clear();
         if let (Some([before, after]), After::Keep, None) = (&self.around_id, after, absolute) {
             output.extend_from_slice(before);
-            self.write_id(id, output);
+            IdFormat::write_or_plain(self.id_format, id, output);
             output.extend_from_slice(after);
             return &self.long_body;
         }
@@ -243,7 +248,7 @@ impl Writer {
         }
         output.extend_from_slice(target.before.as_bytes());
         if let Some(after_id) = target.after {
-            self.write_id(id, output);
+            IdFormat::write_or_plain(self.id_format, id, output);
             output.extend_from_slice(after_id.as_bytes());
         }
         output.extend_from_slice(&self.after_path);
@@ -255,13 +260,6 @@ impl Writer {
         }
         output.extend_from_slice(if after == After::Close { &self.last_end } else { &self.end });
         &self.long_body
-    }
-
-    fn write_id(&self, id: u64, output: &mut Vec<u8>) {
-        match self.id_format {
-            None => output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes()),
-            Some(format) => format.write(id, output),
-        }
     }
 }
 

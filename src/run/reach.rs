@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
@@ -102,6 +103,11 @@ pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSign
     let stop = || held.is_asked_to_stop().unwrap_or(false);
     let mut dead = std::mem::take(&mut resolved.unresolved);
     let spec = &resolved.spec;
+    if let Some(path) = &spec.options.unix_socket {
+        let opened = UnixStream::connect(path);
+        let refused = |error| Error::UnixSocket { path: path.clone(), error };
+        return opened.map(|_| Checked { unreached: Vec::new(), connections: 1 }).map_err(refused);
+    }
     let (hosts, peers) = (spec.targets.hosts(), spec.peers());
     let mut connections = 0;
     if let Some(ips) = &spec.local_ips {

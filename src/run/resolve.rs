@@ -20,7 +20,7 @@ use crawlmark_mock_server::{self as target, Config};
 use crawlmark_results::run::gates::{Breach, Condition, Objective};
 use crawlmark_results::run::report::{Labels, Placement, TLS_TRUST, UNVERIFIED};
 
-use self::addresses::{find_all, is_own, keep_reachable, refuse_unlimited_strangers};
+use self::addresses::{find_all, is_own, keep_reachable, on_this_machine, refuse_unlimited_strangers};
 use super::{Strictness, urls};
 use crate::behaviour::{Typed, check_processes};
 use crate::cli::{Auto, RunArgs, UseOfTls};
@@ -131,6 +131,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let mut proxies = proxies::choose(&args, &targets, bundled_template.is_some(), &mut workload)?;
     let request = request.withholding(proxies.iter().flat_map(Proxies::secrets));
     let ((mut addresses, unresolved), bundled) = match bundled_template {
+        None if args.connection.unix_socket.is_some() => ((on_this_machine(targets.hosts()), Vec::new()), None),
         None => (find_all(targets.hosts(), &args.connect_to, proxies.as_mut())?, None),
         Some(template) => (Default::default(), Some(bundle(&args, template, &mut workload)?)),
     };
@@ -427,7 +428,7 @@ fn read_urls(file: &Path) -> Result<Targets, Error> {
 /// When there is no such target, or no host has an address.
 pub(crate) fn stranger(args: &RunArgs) -> Result<Option<String>, Error> {
     let (targets, bundled) = choose_targets(args)?;
-    if bundled.is_some() {
+    if bundled.is_some() || args.connection.unix_socket.is_some() {
         return Ok(None);
     }
     let mut proxies = proxies::choose(args, &targets, false, &mut BTreeMap::new())?;

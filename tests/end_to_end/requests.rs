@@ -1,15 +1,19 @@
-//! Requests as they are in real life: bodies, credentials, formats and orders of IDs, compressed responses. The servers are the test's own
+//! Requests as they are in real life: bodies, credentials, formats and orders of IDs, compressed responses, cookies; and where
+//! and how fast connections are opened. The servers are the test's own
 //! and see every byte; the bundled target's counts are the witness of what was asked for.
 #![expect(clippy::unwrap_used, reason = "a test that cannot write its files is over")]
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
-use crate::bad_input::assert_refused;
+use crate::bad_input::{assert_refused, call};
 use crate::report::Report;
 use crate::run::{ONE_ATTEMPT, Run, crawl};
 use crate::scripted::{OK, Peer, with_server};
@@ -192,4 +196,126 @@ fn compressed_responses_are_decoded_before_they_are_checked() {
     let plain = run("");
     plain.assert_states(&[("ok", 4), ("failed", 12)]);
     assert!(!heads.lock().unwrap()[0].contains("accept-encoding"));
+}
+
+/// The value of a header of a request.
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+#[test]
+fn cookies_stay_with_their_slot_or_session() {
+    // Each client without a cookie gets one, which names its proxy session if it has one.
+    let (count, wrong) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let serve = |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let session = header(&head, "proxy-authorization").unwrap_or("none").replace("Basic ", "");
+            match header(&head, "cookie") {
+                None => {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    let cookies = format!("set-cookie: s={session}; Path=/a\r\nset-cookie: other=1; Path=/b");
+                    peer.send(&OK.replace("content-length", &format!("{cookies}\r\ncontent-length")));
+                }
+                Some(cookie) => {
+                    if cookie != format!("s={session}") {
+                        wrong.lock().unwrap().push(head);
+                    }
+                    peer.send(OK);
+                }
+            }
+        }
+    };
+    with_server(serve, |address| {
+        let without_cookie = |flags: &str| {
+            count.store(0, Ordering::SeqCst);
+            let report = crawl(&format!("{flags} -n 60 --shards 1 --rate 5k --retries 0"));
+            report.assert_states(&[("ok", 60)]);
+            assert!(!report.json().to_string().contains("s=none"), "cookies may be secrets");
+            count.load(Ordering::SeqCst)
+        };
+        let url = format!("http://{address}/a/{{id}}");
+        assert_eq!(without_cookie(&format!("{url} -c 1 --cookies")), 1);
+        assert_eq!(without_cookie(&format!("{url} -c 1 --cookies --disable-keepalive")), 1);
+        assert!((1..=4).contains(&without_cookie(&format!("{url} -c 4 --cookies --max-requests-per-connection 3"))));
+        assert_eq!(without_cookie(&format!("{url} -c 4")), 60);
+        let proxied = format!("http://a.test/a/{{id}} --cookies -x http://u-{{session}}:p@{address}");
+        // One request at a time, so that each session has its cookie when it comes round again.
+        assert_eq!(without_cookie(&format!("{proxied} -c 1 --session sticky=3 --disable-keepalive")), 3);
+        assert_eq!(without_cookie(&format!("{proxied} -c 1 --session per-request")), 60);
+        assert_eq!(without_cookie(&format!("{proxied} -c 1 --max-requests-per-connection 6")), 10);
+        without_cookie(&format!("{proxied} -c 8 --session sticky=3 --disable-keepalive"));
+    });
+    assert_eq!(wrong.into_inner().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn connections_rest_and_are_opened_as_the_flags_say() {
+    let target = Target::start("--processes 1");
+    for (flags, opened) in [("--idle-timeout 1us", 30), ("--idle-timeout 1h", 1)] {
+        let report = crawl(&format!("{} -n 30 -c 1 --shards 1 {flags}", target.url()));
+        report.assert_states(&[("ok", 30)]);
+        assert_eq!(report.count("/totals/connections_opened"), opened, "{flags}");
+    }
+    for shards in [1, 2] {
+        let flags = format!("-n 40 -c 10 --shards {shards} --disable-keepalive --connect-rate 50");
+        let report = crawl(&format!("{} {flags}", target.url()));
+        report.assert_states(&[("ok", 40)]);
+        // The last of 40 connections at 50/s; shards take over work of others, each at its share.
+        let took = report.number("/totals/duration_s");
+        assert!(took >= 0.02 * f64::from(40 - 2 * shards), "{took} s with {shards} shards");
+    }
+    assert_eq!(target.stop()["requests"], json!(140));
+    assert_refused(&[(&["URL", "--idle-timeout", "0"], "--idle-timeout must be longer than 0")]);
+}
+
+/// Connects to a server often enough for it to end when dropped.
+struct Knock<'a>(&'a Path);
+
+impl Drop for Knock<'_> {
+    fn drop(&mut self) {
+        (0..2).for_each(|_| drop(UnixStream::connect(self.0)));
+    }
+}
+
+#[test]
+fn a_unix_socket_is_crawled_in_the_place_of_the_host() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("api.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let socket = path.to_str().unwrap();
+    // It serves the check before the run, and the one connection of the run.
+    let serve = move || {
+        let mut heads = Vec::new();
+        for stream in listener.incoming().take(2) {
+            let mut reader = BufReader::new(stream.unwrap());
+            let mut head = String::new();
+            while reader.read_line(&mut head).unwrap() > 0 {
+                if head.ends_with("\r\n\r\n") {
+                    reader.get_mut().write_all(OK.as_bytes()).unwrap();
+                    heads.push(std::mem::take(&mut head));
+                }
+            }
+        }
+        heads
+    };
+    let heads = std::thread::scope(|scope| {
+        let server = scope.spawn(serve);
+        // Also when the run fails: the scope waits for its thread.
+        let _knock = Knock(&path);
+        let report = crawl(&format!("http://api.test/a/{{id}} --unix-socket {socket} -n 20 -c 1 --shards 1"));
+        report.assert_states(&[("ok", 20)]);
+        assert_eq!(report.count("/totals/connections_opened"), 1);
+        assert_eq!(report.text("/plan/workload/unix_socket"), socket);
+        server.join().unwrap()
+    });
+    assert_eq!(heads.len(), 20);
+    assert!(heads.iter().all(|head| head.contains("\r\nhost: api.test\r\n")), "{heads:?}");
+    // Nobody listens any more.
+    let place = tempfile::tempdir().unwrap();
+    let said = call(place.path(), &["run", "http://api.test/", "--unix-socket", socket, "-n", "1"]);
+    assert!(said.code == Some(1) && said.stderr.contains("check --unix-socket"), "{}", said.stderr);
+    assert_refused(&[
+        (&["--unix-socket", socket], "--unix-socket is for a URL"),
+        (&["URL", "--unix-socket", socket, "--local-ips", "127.0.0.1"], "cannot be used with"),
+    ]);
 }

@@ -2,12 +2,15 @@
 //!
 //! Advanced by the connection; it must not know how bytes are read and written.
 
-use crawlmark_harness::clock::{Clock, Nanos};
+use std::cell::RefCell;
+
+use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::workload::Flight;
 
 use crate::crawl::codec::{Malformed, Received, Repetition, Sink};
 use crate::crawl::compressed::Coding;
+use crate::crawl::cookies::Jar;
 use crate::crawl::expect::Expected;
 use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::HeaderFields;
@@ -94,6 +97,8 @@ pub(super) struct Response<'a, 'b> {
     pub(super) expected: &'a mut Expected<'b>,
     pub(super) held: HoldHeader,
     pub(super) content: Content,
+    /// Jar for cookies, with the request; none where they are not kept.
+    pub(super) cookies: Option<(&'a RefCell<Jar>, &'a [u8])>,
 }
 
 impl Sink for Response<'_, '_> {
@@ -104,6 +109,11 @@ impl Sink for Response<'_, '_> {
         if self.content == Content::Decoded {
             head.coding = Coding::of(fields);
             self.expected.decode(head.coding);
+        }
+        if let Some((jar, request)) = self.cookies
+            && jar.borrow_mut().store(fields, request, wall_time())
+        {
+            return Repetition::Refused;
         }
         // Both are of the moment.
         if head.signals.is_none() && self.held == HoldHeader::Ignored {

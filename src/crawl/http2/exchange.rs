@@ -18,12 +18,13 @@ use http::Request;
 
 use super::Shared;
 use super::failure::{classify, is_unbegun};
-use crate::crawl::answer;
+use crate::crawl::compressed::Coding;
 use crate::crawl::connection::{Broken, Deadline, Failure, Traffic, Unusable, Watch};
 use crate::crawl::expect::Expected;
 use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::lent;
 use crate::crawl::reuse::After;
+use crate::crawl::{Content, answer};
 
 /// A stream of a connection: carries one request at a time.
 #[derive(Debug)]
@@ -116,7 +117,7 @@ impl StreamSlot {
         [self.traffic.sent, self.traffic.received] = self.shared.meter.take();
         match (ended, incoming.head) {
             (Ok(()), Some(head)) => {
-                let attempt = answer::attempt(&head, incoming.expected.verdict(&head));
+                let attempt = answer::judge(&head, incoming.expected.verdict(&head), watch.flight);
                 Ok(Attempt { done: self.last_read(watch), ..attempt })
             }
             (Ok(()), None) => Err(Failure::Broken(Broken { kind: ErrorKind::Http2Protocol, status: None })),
@@ -138,9 +139,16 @@ impl StreamSlot {
                     self.traffic.first_byte = Some(self.last_read(watch));
                     self.note(watch);
                     let status = response.status().as_u16();
-                    let held = self.shared.held;
-                    incoming.head = Some(lent(response.headers(), |fields| HeadFacts::read(status, fields, held)));
+                    let (held, content) = (self.shared.held, self.shared.content);
+                    let head = lent(response.headers(), |fields| {
+                        let coding = if content == Content::Decoded { Coding::of(fields) } else { Coding::Identity };
+                        HeadFacts { coding, ..HeadFacts::read(status, fields, held) }
+                    });
                     incoming.expected.begin(status);
+                    if content == Content::Decoded {
+                        incoming.expected.decode(head.coding);
+                    }
+                    incoming.head = Some(head);
                     incoming.part = Part::Content(response.into_body());
                 }
                 Part::Content(content) => match std::task::ready!(content.poll_data(cx)) {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::uri::{Authority, Parts, PathAndQuery};
 use http::{HeaderMap, Method, Request, Uri, Version};
 
-use crate::crawl::RequestShape;
 use crate::crawl::targets::{Scheme, Targets};
+use crate::crawl::{IdFormat, RequestShape};
 
 /// Makes requests of one shape.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub(in crate::crawl) struct Requests {
     /// Scheme and authority of each host, by its number.
     origins: Vec<Option<(http::uri::Scheme, Authority)>>,
     body: Bytes,
+    id_format: Option<IdFormat>,
 }
 
 impl Requests {
@@ -32,7 +33,8 @@ impl Requests {
             origin(scheme, host.unwrap_or(of_url.header()).as_bytes())
         });
         let origins = origins.collect();
-        Self { targets: Arc::clone(targets), method: shape.method().clone(), headers, origins, body: shape.body() }
+        let (method, body, id_format) = (shape.method().clone(), shape.body(), shape.id_format());
+        Self { targets: Arc::clone(targets), method, headers, origins, body, id_format }
     }
 
     /// Return the request for item `id`, without its body; none if its URL cannot be written.
@@ -41,7 +43,7 @@ impl Requests {
         let mut path = Vec::with_capacity(target.before.len() + target.after.map_or(0, |after| after.len() + 20));
         path.extend_from_slice(target.before.as_bytes());
         if let Some(after) = target.after {
-            path.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+            IdFormat::write_or_plain(self.id_format, id, &mut path);
             path.extend_from_slice(after.as_bytes());
         }
         let (scheme, authority) = self.origins.get(target.host)?.clone()?;

@@ -43,6 +43,11 @@ pub(super) fn find_all(
     Ok((addresses, unresolved))
 }
 
+/// Return an address for each host that stands for a Unix socket: nothing is connected to it.
+pub(super) fn on_this_machine(hosts: &[Host]) -> Vec<Vec<SocketAddr>> {
+    hosts.iter().map(|host| vec![SocketAddr::from(([127, 0, 0, 1], host.port()))]).collect()
+}
+
 /// Look up the addresses of a name.
 pub(super) fn find((name, port): (&str, u16)) -> Result<Vec<SocketAddr>, Error> {
     let resolve = |error| Error::Resolve { host: name.to_owned(), error };

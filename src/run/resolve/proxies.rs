@@ -32,7 +32,7 @@ pub(super) fn choose(
     let hosts = targets.hosts();
     let typed = &args.proxy.proxy;
     let found = match typed.as_slice() {
-        [] if is_bundled => Found::default(),
+        [] if is_bundled || args.connection.unix_socket.is_some() => Found::default(),
         [] => of_environment(hosts, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))?,
         [none] if none == NO_PROXY => Found::default(),
         urls => of_flag(urls, hosts.len())?,

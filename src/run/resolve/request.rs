@@ -14,8 +14,8 @@ use crawlmark_harness::units::IdRange;
 use serde::de::IgnoredAny;
 
 use super::usage;
-use crate::cli::RunArgs;
-use crate::crawl::{Content, CrawlOptions, RequestShape, Shuffle};
+use crate::cli::{ConnectionArgs, RunArgs};
+use crate::crawl::{Content, Cookies, CrawlOptions, RequestShape, Shuffle};
 use crate::error::Error;
 
 /// No body is longer: each shard keeps it, and what has no end must not be read to it.
@@ -145,5 +145,30 @@ pub(super) fn options(
     if flags.compressed {
         note("content", "decoded".to_owned());
     }
-    Ok(CrawlOptions { shuffle, content: if flags.compressed { Content::Decoded } else { Content::AsSent } })
+    if flags.cookies {
+        note("cookies", "kept".to_owned());
+    }
+    let ConnectionArgs { unix_socket, idle_timeout, connect_rate } = args.connection.clone();
+    if unix_socket.is_some() && args.url.is_none() && args.urls.is_none() {
+        return Err(usage(
+            "--unix-socket is for a URL, whose host requests name: add one, as in http://localhost/{id}",
+        ));
+    }
+    if idle_timeout.is_some_and(|time| time.is_zero()) {
+        return Err(usage("--idle-timeout must be longer than 0; --disable-keepalive keeps no connection"));
+    }
+    let unix = unix_socket.as_ref().map(|path| ("unix_socket", path.display().to_string()));
+    let idle = idle_timeout.map(|time| ("idle_timeout_us", time.as_micros().to_string()));
+    let rate = connect_rate.map(|rate| ("connect_rate", rate.to_string()));
+    for (name, value) in [unix, idle, rate].into_iter().flatten() {
+        note(name, value);
+    }
+    Ok(CrawlOptions {
+        shuffle,
+        content: if flags.compressed { Content::Decoded } else { Content::AsSent },
+        cookies: if flags.cookies { Cookies::Kept } else { Cookies::Ignored },
+        unix_socket,
+        idle_timeout,
+        connect_rate,
+    })
 }
