@@ -16,6 +16,7 @@
 //! | [`tls`] | https: certificates, handshakes, kinds of failures |
 //! | `failure` | failures of a connection with a kind of their own |
 //! | [`codec`], `head`, `header_fields` | decoding of a response, and its `malformed` errors |
+//! | `redirects` | where a redirected item goes: `--follow` |
 //! | `answer`, `expect`, [`throttling`] | outcome of a response: `--expect`, challenges, 429 and quotas |
 //! | `compressed`, `cookies` | content codings (`--compressed`); jars of cookies (`--cookies`) |
 //! | `excerpt`, [`redact`] | examples of failed responses; secrets in what is saved or shown |
@@ -39,6 +40,7 @@ mod opening;
 mod pool;
 pub mod proxy;
 pub mod redact;
+mod redirects;
 mod request;
 mod reuse;
 mod source_addresses;
@@ -58,13 +60,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
+use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample};
 use crawlmark_harness::units::Rate;
 use crawlmark_harness::workload::{Flight, Workload};
 
 pub use self::connect_to::ConnectTo;
 use self::connection::{Broken, Connection, Failure, Unusable, Watch};
-use self::cookies::{Jars, LentJar, Owner};
+use self::cookies::{Jars, LentJar, Owner, SharedJar};
 pub(crate) use self::dial::go_from;
 pub use self::dial::{Dial, Route, Stream, Tcp};
 use self::expect::Checker;
@@ -77,6 +79,7 @@ pub use self::local_ips::{Family, LocalIps, LocalIpsError};
 use self::opening::{Opened, Spoken};
 use self::pool::Pool;
 use self::proxy::{Hop, Proxies, Session};
+use self::redirects::{Redirected, Redirects, Refusal};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
 pub use self::source_addresses::ConnectionSlots;
@@ -130,6 +133,8 @@ pub struct CrawlOptions {
     pub content: Content,
     /// Treatment of cookies.
     pub cookies: Cookies,
+    /// Redirects of an item that are followed at most.
+    pub follow: u32,
     /// Unix socket to connect to in the place of any address.
     pub unix_socket: Option<PathBuf>,
     /// Longest time for which a connection may be idle; none leaves it to the target.
@@ -244,6 +249,7 @@ pub struct Crawl<D: Dial = Tcp> {
     /// Position of the shard's connections among those of the run.
     slots: ConnectionSlots,
     jars: Rc<Jars>,
+    redirects: Redirects,
     /// Time before which no other connection may be opened, where their rate is limited.
     next_open: Cell<Nanos>,
 }
@@ -273,7 +279,7 @@ impl<D: Dial> Crawl<D> {
         let address = (0..hosts + proxies).map(|_| Cell::new(0)).collect();
         let (turn, slots) = (Cell::new(0), ConnectionSlots::default());
         let source_addresses = None;
-        let (jars, next_open) = (Rc::default(), Cell::default());
+        let (jars, redirects, next_open) = (Rc::default(), Redirects::default(), Cell::default());
         Self {
             dial,
             spec,
@@ -289,6 +295,7 @@ impl<D: Dial> Crawl<D> {
             turn,
             slots,
             jars,
+            redirects,
             next_open,
         }
         .at(slots)
@@ -476,6 +483,37 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
+    /// Have a redirect followed by the next attempt for item `id`, given its `Location` and the request that it answers.
+    fn follow(
+        &self,
+        (id, location): (u64, &[u8]),
+        (host, path, count, jar): (usize, &str, u32, Option<SharedJar>),
+        (attempt, flight): (&mut Attempt, &Flight),
+    ) {
+        // One that is listed as good, or refused for another reason, ends the item.
+        let Some(status) = attempt.status.filter(|_| attempt.outcome == Outcome::Rejected) else { return };
+        let refuse = |kind, details: String| {
+            flight.explain(kind, details);
+            Outcome::Error(kind)
+        };
+        attempt.outcome = match redirects::resolve(location, (host, path), self.spec.targets.hosts()) {
+            Err(Refusal::NoUrl) => return,
+            Err(Refusal::OtherHost(other)) => {
+                refuse(ErrorKind::RedirectRefused, format!("to {other}, which is no host of the URLs"))
+            }
+            Ok(_) if count >= self.spec.options.follow => {
+                refuse(ErrorKind::TooManyRedirects, format!("more than {count}, the last with status {status}"))
+            }
+            Ok((next, path)) => {
+                let jar = jar.filter(|_| next == host);
+                let form = redirects::form_after(status, self.spec.request.method());
+                self.redirects.keep(id, Redirected { host: next, path, count: count + 1, form, jar });
+                attempt.advice.repeat = Repeat::Follow;
+                Outcome::Redirected
+            }
+        };
+    }
+
     /// Note if another attempt may help.
     fn judge(&self, attempt: &mut Attempt) {
         // A good or not-found answer ends its item.
@@ -543,9 +581,19 @@ impl<D: Dial> Workload for Crawl<D> {
         )
     }
 
+    fn booked(&self, sample: &Sample) {
+        // A redirect that found no place among those that wait.
+        if self.spec.options.follow > 0 && sample.fate == Fate::Ended {
+            drop(self.redirects.take(sample.permit.id));
+        }
+    }
+
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
-        let id = self.id(id);
-        let host = self.spec.targets.host_of(id) as usize;
+        let item = id;
+        let redirected = if self.spec.options.follow == 0 { None } else { self.redirects.take(item) };
+        let id = self.id(item);
+        let own_host = self.spec.targets.host_of(id) as usize;
+        let host = redirected.as_ref().map_or(own_host, |redirected| redirected.host);
         let mut resends = 0;
         let mut attempt = loop {
             let (mut carrier, past) = match self.at_rest(host, flight).await {
@@ -556,10 +604,19 @@ impl<D: Dial> Workload for Crawl<D> {
                     Err(kind) => break self.unsent(kind),
                 },
             };
-            let (mut body, mut request) = (&[][..], None);
+            let (mut body, mut request, mut own_jar) = (&[][..], None, None);
             match &mut carrier {
                 Carrier::Connection(connection) => {
-                    body = self.writer.write(id, connection.count_request(), connection.output());
+                    let after = connection.count_request();
+                    body = match &redirected {
+                        None => self.writer.write(id, after, connection.output()),
+                        Some(redirected) => {
+                            self.writer.write_redirected((own_host, redirected), after, connection.output())
+                        }
+                    };
+                    // The next request of a redirected item may go on another connection, with the cookies of the one before it.
+                    let jar = redirected.as_ref().and_then(|redirected| redirected.jar.clone());
+                    own_jar = jar.and_then(|jar| connection.swap_jar(jar));
                     connection.add_cookies(self.spec.targets.hosts()[host].scheme());
                 }
                 Carrier::Stream(stream) => {
@@ -572,9 +629,22 @@ impl<D: Dial> Workload for Crawl<D> {
             let watch = Watch { clock: self.clock, sent, deadline: sent.plus(self.spec.timeout), flight };
             let (ended, traffic, is_reusable) = match (&mut carrier, request) {
                 (Carrier::Connection(connection), _) => {
-                    let ended = connection.exchange(body, expected, watch).await;
-                    if let Ok(attempt) = &ended {
+                    let mut ended = connection.exchange(body, expected, watch).await;
+                    let used = connection.jar().filter(|_| self.spec.options.follow > 0);
+                    if let Some(own) = own_jar {
+                        drop(connection.swap_jar(own));
+                    }
+                    if let Ok(attempt) = &mut ended {
                         connection.rest(attempt.done);
+                        if self.spec.options.follow > 0
+                            && let Some(location) = connection.take_location()
+                        {
+                            let path = redirected
+                                .as_ref()
+                                .map_or_else(|| self.spec.targets.path_of(id), |was| was.path.clone());
+                            let count = redirected.as_ref().map_or(0, |was| was.count);
+                            self.follow((item, &location), (host, &path, count, used), (attempt, flight));
+                        }
                     }
                     (ended, connection.traffic(), connection.is_reusable())
                 }

@@ -128,6 +128,8 @@ pub enum Repeat {
     Never,
     /// The next answer may be another.
     MayHelp,
+    /// The target redirected: the next attempt goes elsewhere, at once and without the retry budget.
+    Follow,
 }
 
 /// Remainder of a quota of requests, as a target reports it.
@@ -167,6 +169,8 @@ pub enum Outcome {
     Throttled,
     /// A challenge page in the place of an answer: the target takes this client for one that it does not want.
     SoftBlocked,
+    /// A redirect that is followed.
+    Redirected,
     /// An answer that is neither of these.
     Rejected,
     /// No valid answer.
@@ -220,6 +224,8 @@ pub enum ErrorKind {
     ProxyTargetUnreachable,
     /// The proxy cannot be connected to.
     ProxyUnreachable,
+    /// The target redirected to a host that is not in the plan.
+    RedirectRefused,
     /// The connection was reset.
     Reset,
     /// The answer did not come, or did not end, in time.
@@ -244,6 +250,8 @@ pub enum ErrorKind {
     TlsWrongName,
     /// No descriptor was left on this side.
     TooManyFiles,
+    /// The target redirected more often than allowed.
+    TooManyRedirects,
     /// The answer was complete and its body was wrong.
     WrongBody,
 }
@@ -268,6 +276,7 @@ impl ErrorKind {
                 | Self::Http2NotOffered
                 | Self::ProxyAuth
                 | Self::ProxyNotSpoken
+                | Self::RedirectRefused
                 | Self::TlsBadCertificate
                 | Self::TlsExpired
                 | Self::TlsIncompatible
@@ -275,6 +284,7 @@ impl ErrorKind {
                 | Self::TlsRequired
                 | Self::TlsUnknownIssuer
                 | Self::TlsWrongName
+                | Self::TooManyRedirects
         )
     }
 
@@ -316,6 +326,8 @@ impl ErrorKind {
             Self::TlsWrongName => "tls_wrong_name",
             Self::BadEncoding => "bad_encoding",
             Self::BodyTooLong => "body_too_long",
+            Self::RedirectRefused => "redirect_refused",
+            Self::TooManyRedirects => "too_many_redirects",
             Self::Reset => "reset",
             Self::Closed => "closed",
             Self::Incomplete => "incomplete",

@@ -271,7 +271,9 @@ impl ShardStats {
                 self.timing_mut(series).record(ns);
             }
         };
-        record(service_series(attempt.outcome), attempt.done.since(sent));
+        if let Some(series) = service_series(attempt.outcome) {
+            record(series, attempt.done.since(sent));
+        }
         record(Series::Ttfb, first_byte.since(sent));
         record(Series::SchedLag, sample.sched_lag_ns());
         record(Series::BudgetWait, sample.budget_wait_ns());
@@ -279,7 +281,9 @@ impl ShardStats {
         if *fate == Fate::Ended {
             record(Series::Item, attempt.done.since(permit.first_intended));
         }
-        record(response_series(attempt.outcome), sample.response_ns());
+        if let Some(series) = response_series(attempt.outcome) {
+            record(series, sample.response_ns());
+        }
         if let Some(ns) = sample.overhead_ns() {
             record(Series::Overhead, ns);
         }
@@ -490,10 +494,10 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
         Series::ServiceOk if timed_out => at_least(is_sent, sample.service_ns()),
         Series::ResponseOk if timed_out => at_least(true, sample.response_ns()),
         Series::ServiceOk | Series::ServiceThrottled | Series::ServiceError => {
-            exactly(is_sent && series == service_series(outcome), sample.service_ns())
+            exactly(is_sent && Some(series) == service_series(outcome), sample.service_ns())
         }
         Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError => {
-            exactly(series == response_series(outcome), sample.response_ns())
+            exactly(Some(series) == response_series(outcome), sample.response_ns())
         }
         Series::Ttfb => match sample.ttfb_ns() {
             None => at_least(timed_out && is_sent, sample.service_ns()),
@@ -516,19 +520,22 @@ const fn timed_out(sample: &Sample) -> bool {
     matches!(sample.attempt.outcome, Outcome::Error(kind) if kind.is_censored())
 }
 
-const fn response_series(outcome: Outcome) -> Series {
+const fn response_series(outcome: Outcome) -> Option<Series> {
     match service_series(outcome) {
-        Series::ServiceThrottled => Series::ResponseThrottled,
-        Series::ServiceError => Series::ResponseError,
-        _ => Series::ResponseOk,
+        Some(Series::ServiceThrottled) => Some(Series::ResponseThrottled),
+        Some(Series::ServiceError) => Some(Series::ResponseError),
+        Some(_) => Some(Series::ResponseOk),
+        None => None,
     }
 }
 
-const fn service_series(outcome: Outcome) -> Series {
+/// Return the series of an attempt's service time; none of a redirect, which is a part of its item's time alone.
+const fn service_series(outcome: Outcome) -> Option<Series> {
     match outcome {
-        Outcome::Ok | Outcome::NotFound => Series::ServiceOk,
-        Outcome::Throttled => Series::ServiceThrottled,
-        Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => Series::ServiceError,
+        Outcome::Ok | Outcome::NotFound => Some(Series::ServiceOk),
+        Outcome::Throttled => Some(Series::ServiceThrottled),
+        Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => Some(Series::ServiceError),
+        Outcome::Redirected => None,
     }
 }
 

@@ -58,6 +58,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "shuffle",
             "compressed",
             "cookies",
+            "follow",
             "unix_socket",
             "idle_timeout",
             "connect_rate",

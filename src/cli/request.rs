@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::whole;
 use crate::crawl::IdFormat;
 
 const ID_FORMAT: &str = "\
@@ -39,6 +40,18 @@ client, and no part of the service time.
   crawlmark run 'http://127.0.0.1:8080/{id}' --compressed \\
       --expect json";
 
+const FOLLOW: &str = "\
+Follow up to N redirects of an item (301, 302, 303, 307, 308)
+
+Each redirect is a request of its own: it is charged to --rate, and counted in
+redirects and in retries, without the retry budget. The item is judged by the
+last response. A redirect to a host that is not in the URLs fails
+(redirect_refused): add one of its URLs to --urls. --header authorization and
+cookie, --auth and --bearer-env are not sent to another host. More redirects fail
+(too_many_redirects). With 0, a redirect is a response like any other.
+
+  crawlmark run 'http://127.0.0.1:8080/{id}' --follow 5";
+
 /// Requests, as typed.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Requests")]
@@ -72,6 +85,9 @@ pub struct RequestArgs {
     /// Accept gzip, br and zstd, and decode responses before checking them
     #[arg(long, long_help = COMPRESSED)]
     pub compressed: bool,
+    /// Follow up to N redirects of an item (301, 302, 303, 307, 308)
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0..=20), long_help = FOLLOW)]
+    pub follow: u32,
     /// Keep the target's cookies and send them back, per connection slot
     ///
     /// A connection that replaces another one goes on with its cookies, as a browser would. With {session} in --proxy, each

@@ -137,7 +137,7 @@ items are expected.
   whole              any complete body
 
 A challenge page is never good, nor is a throttled response
-(429, and other limits). Redirects are not followed.";
+(429, and other limits). Redirects are followed with --follow.";
 
 const LOCAL_IPS: &str = "\
 Connect from these local addresses: addresses, ranges or prefixes

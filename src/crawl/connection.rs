@@ -16,6 +16,7 @@ mod tests;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use crawlmark_harness::clock::{Nanos, wall_time};
@@ -29,7 +30,7 @@ use self::exchange::{Exchange, Response, TURN_BYTES, Writing};
 use self::input::Input;
 use super::answer;
 use super::codec::{Cut, Decoder, RequestKind};
-use super::cookies::LentJar;
+use super::cookies::{LentJar, SharedJar};
 use super::dial::Stream;
 use super::expect::Expected;
 use super::failure::failure_of;
@@ -65,6 +66,10 @@ pub(super) struct Connection<S: Stream> {
     is_kept_alive: bool,
     /// Parts of its requests to a proxy that forwards them; none of a connection to the target.
     absolute: Option<Absolute>,
+    /// True if redirects are followed.
+    is_following: bool,
+    /// `Location` of the last redirect, where redirects are followed.
+    location: Option<Vec<u8>>,
     /// Its cookies, where they are kept.
     jar: Option<LentJar>,
     /// Time at which its last exchange ended, where that counts.
@@ -104,6 +109,8 @@ impl<S: Stream> Connection<S> {
             is_seen_open: false,
             is_kept_alive: true,
             absolute: None,
+            is_following: spec.options.follow > 0,
+            location: None,
             jar: None,
             idle_since: Nanos::default(),
             _slot: None,
@@ -135,6 +142,21 @@ impl<S: Stream> Connection<S> {
         if let Some(jar) = &self.jar {
             jar.jar().borrow().add_to(&mut self.output, scheme, wall_time());
         }
+    }
+
+    /// Its cookies, where they are kept.
+    pub(super) fn jar(&self) -> Option<SharedJar> {
+        self.jar.as_ref().map(|lent| Rc::clone(lent.jar()))
+    }
+
+    /// Use another jar, where cookies are kept. Return the one before it.
+    pub(super) fn swap_jar(&mut self, jar: SharedJar) -> Option<SharedJar> {
+        self.jar.as_mut().map(|lent| lent.swap(jar))
+    }
+
+    /// Take the `Location` of the last response, if it was a redirect and redirects are followed.
+    pub(super) const fn take_location(&mut self) -> Option<Vec<u8>> {
+        self.location.take()
     }
 
     /// Note the time from which it is idle.
@@ -301,7 +323,8 @@ impl<S: Stream> Connection<S> {
                 expected,
                 held: self.held,
                 content: self.content,
-                cookies: self.jar.as_ref().map(|jar| (jar.jar(), &*self.output)),
+                cookies: self.jar.as_ref().map(|jar| (&**jar.jar(), &*self.output)),
+                location: self.is_following.then_some(&mut self.location),
             };
             let mut broken = |rule| {
                 *malformed = Some(rule);

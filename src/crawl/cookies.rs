@@ -177,7 +177,7 @@ fn default_path(path: &[u8]) -> &[u8] {
 }
 
 /// A jar that several connections may use.
-type SharedJar = Rc<RefCell<Jar>>;
+pub(super) type SharedJar = Rc<RefCell<Jar>>;
 
 /// Jars of a shard: those of connections at rest, and those of sessions.
 #[derive(Debug, Default)]
@@ -225,8 +225,13 @@ impl Jars {
 
 impl LentJar {
     /// The jar.
-    pub(super) fn jar(&self) -> &RefCell<Jar> {
+    pub(super) const fn jar(&self) -> &SharedJar {
         &self.jar
+    }
+
+    /// Use another jar in its place, which may be in use elsewhere. Return the one before it.
+    pub(super) const fn swap(&mut self, jar: SharedJar) -> SharedJar {
+        std::mem::replace(&mut self.jar, jar)
     }
 }
 

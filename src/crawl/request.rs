@@ -5,11 +5,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderName,
+    HeaderValue, TRANSFER_ENCODING, USER_AGENT,
+};
 use http::{HeaderMap, Method};
 
 use super::ids::IdFormat;
 use super::proxy::Absolute;
+use super::redirects::{Form, Redirected};
 use super::reuse::After;
 use super::targets::Targets;
 use super::{excerpt, redact};
@@ -171,6 +175,8 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
 #[derive(Debug)]
 pub(super) struct Writer {
     targets: Arc<Targets>,
+    /// Shape of the requests that follow redirects.
+    shape: RequestShape,
     /// Method and the space after it.
     start: Vec<u8>,
     /// Bytes after the path: the end of the request line, and the start of the `Host` header or all of it.
@@ -220,6 +226,7 @@ impl Writer {
         });
         Self {
             targets: Arc::clone(targets),
+            shape: shape.clone(),
             start,
             after_path,
             host_value,
@@ -229,6 +236,41 @@ impl Writer {
             last_end: [&headers, &b"\r\nconnection: close\r\n\r\n"[..], &body].concat(),
             long_body,
         }
+    }
+
+    /// Overwrite `output` with the request that follows a redirect from host number `from`, body included. Credentials stay with their
+    /// host. Return an empty rest of the body.
+    pub(super) fn write_redirected(
+        &self,
+        (from, redirected): (usize, &Redirected),
+        after: After,
+        (output, absolute): (&mut Vec<u8>, Option<&Absolute>),
+    ) -> &[u8] {
+        let RequestShape { method, headers, body, .. } = &self.shape;
+        let Redirected { host, path, form, .. } = redirected;
+        let (method, body) = match form {
+            Form::Same => (method.as_str(), &body[..]),
+            Form::Get => ("GET", &[][..]),
+        };
+        let of_body = [CONTENT_LENGTH, CONTENT_TYPE, CONTENT_ENCODING];
+        let of_host = [HOST, AUTHORIZATION, COOKIE];
+        let is_sent = |name: &HeaderName| {
+            (*form == Form::Same || !of_body.contains(name)) && (*host == from || !of_host.contains(name))
+        };
+        output.clear();
+        output.extend_from_slice(&[method.as_bytes(), b" "].concat());
+        output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.origin));
+        output.extend_from_slice(&[path.as_bytes(), b" HTTP/1.1"].concat());
+        if *host != from || self.shape.host_header == HostHeader::OfUrl {
+            output.extend_from_slice(&[b"\r\nhost: ", self.targets.hosts()[*host].header().as_bytes()].concat());
+        }
+        output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.header));
+        for (name, value) in headers.iter().filter(|(name, _)| is_sent(name)) {
+            output.extend_from_slice(&[b"\r\n", name.as_str().as_bytes(), b": ", value.as_bytes()].concat());
+        }
+        output.extend_from_slice(if after == After::Close { b"\r\nconnection: close" } else { b"" });
+        output.extend_from_slice(&[b"\r\n\r\n", body].concat());
+        &[]
     }
 
     /// Overwrite `output` with the request for item `id`, with a `Connection` header if it is the last of its connection, in absolute
@@ -335,6 +377,29 @@ mod tests {
         assert!(sent.starts_with("GET http://h:81/a/7 HTTP/1.1\r\n"), "{sent}");
         assert_eq!(sent.matches("\r\nproxy-authorization: Basic x\r\n").count(), 1, "{sent}");
         assert!(sent.contains("\r\nhost: other\r\n") && sent.ends_with("\r\n\r\n"), "{sent}");
+    }
+
+    #[test]
+    fn a_redirected_request_keeps_its_credentials_to_its_host() {
+        let shape =
+            RequestShape::new("POST", &["authorization: x".to_owned(), "x-a: 1".to_owned()], Bytes::from_static(b"ab"));
+        let writer = writer(&["http://h/{id}", "http://i:81/"], &shape.unwrap());
+        let text = |host, form| {
+            let mut output = b"the last one".to_vec();
+            let redirected = Redirected { host, path: "/x?y".to_owned(), count: 1, form, jar: None };
+            assert!(writer.write_redirected((0, &redirected), After::Keep, (&mut output, None)).is_empty());
+            String::from_utf8(output).unwrap()
+        };
+        let common = "accept: */*\r\n";
+        let same = text(0, Form::Same);
+        assert!(same.starts_with("POST /x?y HTTP/1.1\r\nhost: h\r\n") && same.contains(common), "{same}");
+        assert!(same.contains("authorization: x\r\n") && same.ends_with("\r\n\r\nab"), "{same}");
+        let other = text(1, Form::Get);
+        assert!(other.starts_with("GET /x?y HTTP/1.1\r\nhost: i:81\r\n") && other.contains("x-a: 1"), "{other}");
+        assert!(
+            other.ends_with("\r\n\r\n") && !other.contains("authorization") && !other.contains("content"),
+            "{other}"
+        );
     }
 
     #[test]

@@ -256,6 +256,12 @@ impl Targets {
         (self.lines.len() == 1).then(|| self.of(0))
     }
 
+    /// Return the path for item `id`, as a redirect is resolved against it: without the ID.
+    pub(super) fn path_of(&self, id: u64) -> String {
+        let RequestTarget { before, after, .. } = self.of(id);
+        [before, after.unwrap_or_default()].concat()
+    }
+
     fn line(&self, id: u64) -> usize {
         match self.lines.len() {
             // Most crawls have one, and need no division.

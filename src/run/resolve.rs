@@ -148,7 +148,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         DEFAULT_IDS
     };
     let ids = choose_ids(args.ids, args.requests, all);
-    let options = request::options(&args, ids, &mut workload)?;
+    let options = request::options(&args, (ids, targets.hosts().len()), &mut workload)?;
     let bounded = args.ids.is_some() || args.requests.is_some() || args.duration.is_some() || is_list;
     let per_host = args.per_host.resolve(u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX));
     let shards = match args.shards {

@@ -139,6 +139,9 @@ impl Report {
             // A shard that died may have left items that were to be tried again.
             assert!(first >= self.begun(), "{first} first attempts of {} items", self.begun());
         }
+        let redirects = self.count("/totals/redirects");
+        // Each redirect is a further attempt, without the retry budget.
+        let retries = retries.saturating_sub(redirects);
         assert!(retries <= first * self.count("/plan/manners/retries"), "{retries} retries of {first} items");
         let budget = match self.count("/plan/manners/retry_budget_percent") {
             0 => 0,
@@ -148,7 +151,8 @@ impl Report {
         if self.is_whole() && retries == 0 && self.items("unfinished") == 0 {
             let good = self.items("ok") + self.items("not_found");
             assert_eq!(self.items("gave_up"), self.count("/totals/throttled"));
-            assert_eq!(self.items("failed"), attempts - self.items("aborted") - good - self.items("gave_up"));
+            let others = good + self.items("gave_up") + redirects;
+            assert_eq!(self.items("failed"), attempts - self.items("aborted") - others);
         }
     }
 
@@ -197,14 +201,14 @@ impl Report {
         }
         let ended = self.count("/totals/attempts") - self.items("aborted");
         let good = self.items("ok") + self.items("not_found");
-        let throttled = self.count("/totals/throttled");
+        let (throttled, redirects) = (self.count("/totals/throttled"), self.count("/totals/redirects"));
         // What was cut off has an age in the place of a time, if it was sent.
         let sent_and_cut_off = self.count("/latency/service/censored") - timeouts;
         assert!(sent_and_cut_off <= self.items("aborted"), "{sent_and_cut_off} cut off");
         for (series, occasions) in [
             ("service", good),
             ("service_throttled", throttled),
-            ("service_error", self.count("/totals/attempts_sent") - sent_and_cut_off - good - throttled),
+            ("service_error", self.count("/totals/attempts_sent") - sent_and_cut_off - good - throttled - redirects),
             ("sched_lag", ended),
             ("budget_wait", ended),
             ("pool_wait", self.count("/totals/attempts_sent")),

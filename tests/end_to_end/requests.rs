@@ -319,3 +319,85 @@ fn a_unix_socket_is_crawled_in_the_place_of_the_host() {
         (&["URL", "--unix-socket", socket, "--local-ips", "127.0.0.1"], "cannot be used with"),
     ]);
 }
+
+#[test]
+fn redirects_are_followed_within_the_plan_and_charged() {
+    let target = Target::start("--processes 1");
+    let (origin, seen) = (target.origin(), Mutex::new(Vec::new()));
+    let serve = |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let path = head.split(' ').nth(1).unwrap().to_owned();
+            let length = header(&head, "content-length").map_or(0, |length| length.parse().unwrap());
+            let body = peer.bytes(length).unwrap();
+            seen.lock().unwrap().push((head.clone(), body));
+            let id: u64 = path.rsplit(['/', '=']).next().unwrap().parse().unwrap();
+            let (status, location) = match path.split('/').nth(1).unwrap() {
+                "chain" if id > 0 => (302, format!("/chain/{}", id - 1)),
+                "relative" => (301, format!("../done/x?y={id}")),
+                "away" => (307, format!("http://other.test:81/{id}")),
+                "items" => (308, format!("{origin}/items/{id}")),
+                "login" if header(&head, "cookie").is_none() => (302, format!("{id}\r\nset-cookie: user=1")),
+                "post" => (303, format!("../../done/{id}")),
+                _ => (200, String::new()),
+            };
+            peer.send(&format!("HTTP/1.1 {status} X\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"));
+        }
+    };
+    with_server(serve, |address| {
+        let url = |path: &str| format!("http://{address}/{path}/{{id}} -s 1 -c 2");
+        let counts =
+            |report: &Report| ["attempts", "redirects", "retries"].map(|name| report.count(&format!("/totals/{name}")));
+        // Items 0 to 3 take as many redirects, item 4 one too many.
+        let chain = crawl(&format!("{} --ids 0..5 --follow 3", url("chain")));
+        chain.assert_states(&[("ok", 4), ("failed", 1)]);
+        assert_eq!(counts(&chain), [14, 9, 9]);
+        assert_eq!(chain.errors(), [("too_many_redirects".to_owned(), 1)].into());
+        assert_eq!(chain.statuses(), [("200".to_owned(), 4), ("302".to_owned(), 10)].into());
+        assert_eq!(chain.count("/latency/service/count"), 4);
+        let relative = crawl(&format!("{} -n 30 --follow 1 --shuffle --retry-budget 0%", url("relative")));
+        relative.assert_states(&[("ok", 30)]);
+        assert_eq!(counts(&relative), [60, 30, 30]);
+        let away = crawl(&format!("{} -n 4 --follow 9", url("away")));
+        away.assert_states(&[("failed", 4)]);
+        assert_eq!((away.errors(), counts(&away)), ([("redirect_refused".to_owned(), 4)].into(), [4, 0, 0]));
+        let details = away.text("/failures/redirect_refused/details");
+        assert_eq!(details, "to http://other.test:81, which is no host of the URLs");
+        let as_sent = crawl(&format!("{} -n 4", url("away")));
+        as_sent.assert_states(&[("failed", 4)]);
+        assert_eq!(as_sent.statuses(), [("307".to_owned(), 4)].into());
+        let good = crawl(&format!("{} -n 4 --follow 9 --expect status:307", url("away")));
+        good.assert_states(&[("ok", 4)]);
+        seen.lock().unwrap().clear();
+        let post = crawl(&format!("{} -n 1 --follow 1 --body abc -H x-a:1", url("post/a")));
+        post.assert_states(&[("ok", 1)]);
+        // A login: the redirect sets the cookie that the next request needs, whichever connection that goes on.
+        let login = crawl(&format!("{} -n 200 -c 16 --rate 2k --follow 1 --cookies", url("login").replace("-c 2", "")));
+        login.assert_states(&[("ok", 200)]);
+        assert!((1..=200).contains(&login.count("/totals/redirects")));
+        // Another host of the plan, which checks what it is asked for; and its limit of 40 requests a second.
+        let place = tempfile::tempdir().unwrap();
+        let urls = place.path().join("urls");
+        std::fs::write(&urls, format!("http://{address}/items/{{id}}\n{}", target.url())).unwrap();
+        let both = format!("--urls {} -n 40 -s 2 -c 4 --rate 40 --follow 1 -a user:hidden", urls.display());
+        let both = crawl(&both);
+        both.assert_states(&[("ok", 40)]);
+        assert_eq!(counts(&both), [60, 20, 20]);
+        assert!(both.number("/totals/duration_s") > 1.3, "60 requests at 40/s");
+        let refused = format!("{} --follow 2 --per-host-rate 5", url("x"));
+        let place = tempfile::tempdir().unwrap();
+        let words: Vec<&str> = refused.split(' ').collect();
+        assert_eq!(
+            call(place.path(), &[&["run"], &words[..], &["-n", "1"]].concat()).code,
+            Some(0),
+            "one host keeps its limits"
+        );
+    });
+    let seen = seen.into_inner().unwrap();
+    let [(post, body), (get, nothing)] = &seen[..2] else { unreachable!("{seen:?}") };
+    assert!(post.starts_with("POST /post/a/0 ") && body == b"abc", "{post}");
+    assert!(get.starts_with("GET /done/0 ") && nothing.is_empty() && get.contains("\r\nx-a: 1\r\n"), "{get}");
+    assert!(!get.contains("content-"), "{get}");
+    assert!(seen.iter().all(|(head, _)| !head.starts_with("GET /items") || head.contains("authorization: Basic")));
+    let books = target.stop();
+    assert_eq!((&books["requests"], &books["unique_ids"]), (&json!(40), &json!(40)));
+}

@@ -189,7 +189,7 @@ impl LearntPace {
         }
         let accepted = match attempt.outcome {
             Outcome::Throttled => false,
-            Outcome::Ok | Outcome::NotFound | Outcome::SoftBlocked | Outcome::Rejected => true,
+            Outcome::Ok | Outcome::NotFound | Outcome::Redirected | Outcome::SoftBlocked | Outcome::Rejected => true,
             Outcome::Error(_) => attempt.status.is_some(),
         };
         if accepted {

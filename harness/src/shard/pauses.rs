@@ -115,7 +115,7 @@ impl ThrottlePauses {
         match attempt.outcome {
             Outcome::Throttled => return self.throttled(attempt),
             Outcome::Ok | Outcome::NotFound => self.recovered(permit, attempt),
-            Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {}
+            Outcome::Redirected | Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {}
         }
         let quota = attempt.advice.quota.filter(|_| self.throttling.on_throttle == OnThrottle::Honor)?;
         let wait = self.quota.hear(attempt.done, quota)?;

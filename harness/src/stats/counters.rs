@@ -54,6 +54,8 @@ counters! {
         throttled: u64 as "throttled",
         /// Attempts that were answered with a challenge page.
         soft_blocked: u64 as "challenge pages",
+        /// Attempts that were redirected, and followed by another one.
+        redirects: u64 as "redirects",
         /// Connections opened.
         connections_opened: u64 as "connections opened",
         /// Those of them that carried no request: the run ended while a limit or a pause held its first one back.
@@ -191,11 +193,12 @@ impl ItemCounts {
 }
 
 impl RequestCounts {
-    /// Attempts that failed: neither good, nor not found, nor throttled, nor cut off. `items` are what the attempts were for: a
+    /// Attempts that failed: neither good, nor not found, nor throttled, nor redirected, nor cut off. `items` are what the attempts were for: a
     /// good item, and one that is not there, has one attempt that says so.
     #[must_use]
     pub const fn failed(&self, items: &ItemCounts) -> u64 {
-        self.attempts.saturating_sub(items.ok + items.not_found + self.throttled + items.aborted)
+        let others = items.ok + items.not_found + self.throttled + self.redirects + items.aborted;
+        self.attempts.saturating_sub(others)
     }
 
     /// Attempts of one kind of error.
@@ -206,11 +209,12 @@ impl RequestCounts {
 }
 
 impl Counters {
-    /// Attempts that were neither good, nor not found, nor throttled: the `errors` of thresholds and of the live view. Those cut off
+    /// Attempts that were neither good, nor not found, nor throttled, nor redirected: the `errors` of thresholds and of the live view. Those cut off
     /// are among them. A good item, and one that is not there, has one attempt that says so.
     #[must_use]
     pub const fn errors(&self) -> u64 {
-        self.requests.attempts.saturating_sub(self.items.ok + self.items.not_found + self.requests.throttled)
+        let RequestCounts { attempts, throttled, redirects, .. } = &self.requests;
+        attempts.saturating_sub(self.items.ok + self.items.not_found + *throttled + *redirects)
     }
 
     /// Requests that ended by themselves: those that were cut off are no responses.
@@ -296,6 +300,7 @@ impl Counters {
         match attempt.outcome {
             Outcome::Throttled => self.requests.throttled += 1,
             Outcome::SoftBlocked => self.requests.soft_blocked += 1,
+            Outcome::Redirected => self.requests.redirects += 1,
             Outcome::Error(kind) => count(&mut self.requests.errors_by_kind, kind),
             Outcome::Rejected => {
                 if let Some(status) = attempt.status {
@@ -319,7 +324,9 @@ impl Counters {
             Outcome::Ok => self.items.ok += 1,
             Outcome::NotFound => self.items.not_found += 1,
             Outcome::Throttled => self.items.gave_up += 1,
-            Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => self.items.failed += 1,
+            Outcome::SoftBlocked | Outcome::Redirected | Outcome::Rejected | Outcome::Error(_) => {
+                self.items.failed += 1;
+            }
         }
     }
 }

@@ -50,7 +50,7 @@ impl FailureCause {
     #[must_use]
     pub fn of(attempt: &Attempt) -> Option<Self> {
         match attempt.outcome {
-            Outcome::Ok | Outcome::NotFound | Outcome::Throttled => None,
+            Outcome::Ok | Outcome::NotFound | Outcome::Throttled | Outcome::Redirected => None,
             Outcome::SoftBlocked => Some(Self::Challenge),
             Outcome::Rejected => attempt.status.map(Self::Status),
             Outcome::Error(kind) => Some(Self::Error(kind)),

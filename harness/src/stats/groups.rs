@@ -49,6 +49,7 @@ impl Groups {
             Outcome::Ok => counts.ok += 1,
             Outcome::NotFound => counts.not_found += 1,
             Outcome::Throttled => counts.throttled += 1,
+            Outcome::Redirected => {}
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => counts.errors += 1,
         }
         if matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound) {

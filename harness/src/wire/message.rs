@@ -262,7 +262,7 @@ impl Scheduled {
             Outcome::Ok | Outcome::NotFound => self.good += 1,
             Outcome::Error(kind) if kind.is_local() => {}
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => self.failed += 1,
-            Outcome::Throttled => {}
+            Outcome::Throttled | Outcome::Redirected => {}
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::crawl::cookies::Jar;
 use crate::crawl::expect::Expected;
 use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::HeaderFields;
+use crate::crawl::redirects;
 use crate::crawl::{Content, HoldHeader};
 
 /// Bytes that one turn of a task may read and write: two milliseconds at the worst case of some 30 ns each.
@@ -99,6 +100,8 @@ pub(super) struct Response<'a, 'b> {
     pub(super) content: Content,
     /// Jar for cookies, with the request; none where they are not kept.
     pub(super) cookies: Option<(&'a RefCell<Jar>, &'a [u8])>,
+    /// Place for the `Location` of a redirect; none where redirects are not followed.
+    pub(super) location: Option<&'a mut Option<Vec<u8>>>,
 }
 
 impl Sink for Response<'_, '_> {
@@ -110,17 +113,18 @@ impl Sink for Response<'_, '_> {
             head.coding = Coding::of(fields);
             self.expected.decode(head.coding);
         }
-        if let Some((jar, request)) = self.cookies
-            && jar.borrow_mut().store(fields, request, wall_time())
-        {
-            return Repetition::Refused;
-        }
         // Both are of the moment.
-        if head.signals.is_none() && self.held == HoldHeader::Ignored {
-            Repetition::Allowed
-        } else {
-            Repetition::Refused
+        let mut is_repeatable = head.signals.is_none() && self.held == HoldHeader::Ignored;
+        if let Some(location) = &mut self.location
+            && redirects::is_redirect(status)
+        {
+            **location = fields.all("location").next().map(<[u8]>::to_vec);
+            is_repeatable = false;
         }
+        if let Some((jar, request)) = self.cookies {
+            is_repeatable &= !jar.borrow_mut().store(fields, request, wall_time());
+        }
+        if is_repeatable { Repetition::Allowed } else { Repetition::Refused }
     }
 
     fn repeated_head(&mut self) {

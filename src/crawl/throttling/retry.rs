@@ -20,7 +20,14 @@ pub(super) const fn is_final(status: u16) -> bool {
 pub fn may_retry(method: &Method, attempt: &Attempt) -> bool {
     let may_differ = match (attempt.outcome, attempt.status) {
         (_, Some(status)) if is_final(status) => false,
-        (Outcome::Ok | Outcome::NotFound | Outcome::SoftBlocked | Outcome::Error(ErrorKind::WrongBody), _) => false,
+        (
+            Outcome::Ok
+            | Outcome::NotFound
+            | Outcome::Redirected
+            | Outcome::SoftBlocked
+            | Outcome::Error(ErrorKind::WrongBody),
+            _,
+        ) => false,
         (Outcome::Error(kind), _) if kind.is_lasting() => false,
         (Outcome::Throttled, _) => true,
         (Outcome::Rejected, status) => status.is_some_and(is_passing),

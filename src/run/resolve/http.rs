@@ -47,6 +47,14 @@ fn misplaced(args: &RunArgs, hosts: &[Host], http: HttpSettings) -> Option<Strin
             }
         });
     }
+    let of_http_1 = [
+        ("--cookies", args.request.cookies),
+        ("--follow", args.request.follow > 0),
+        ("--idle-timeout", args.connection.idle_timeout.is_some()),
+    ];
+    if let Some((flag, _)) = of_http_1.into_iter().find(|(_, is_given)| may_be_2 && *is_given) {
+        return Some(format!("{flag} works with HTTP/1.1 only: pass --http 1.1, or remove {flag}"));
+    }
     let one_each = args.disable_keepalive.then_some("--disable-keepalive");
     let one_each = one_each.or_else(|| args.max_requests_per_connection.filter(|most| *most == 1).map(|_| ONE_EACH));
     if let (Some(flag), 2..) = (one_each, http.streams) {

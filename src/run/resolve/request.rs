@@ -119,13 +119,14 @@ fn read(path: &Path) -> Result<Bytes, String> {
     Ok(body.into())
 }
 
-/// Choose the settings that most crawls leave at their defaults, and record them in `workload`. `ids` are those of the run.
+/// Choose the settings that most crawls leave at their defaults, and record them in `workload`. `ids` are those of the run, which has so many
+/// hosts.
 ///
 /// # Errors
 /// When one would have no effect.
 pub(super) fn options(
     args: &RunArgs,
-    ids: IdRange,
+    (ids, hosts): (IdRange, usize),
     workload: &mut BTreeMap<String, String>,
 ) -> Result<CrawlOptions, Error> {
     let flags = &args.request;
@@ -144,6 +145,16 @@ pub(super) fn options(
     }
     if flags.compressed {
         note("content", "decoded".to_owned());
+    }
+    if flags.follow > 0 {
+        let is_limited = args.per_host.per_host_rate.is_some() || args.per_host.per_host_connections.is_some();
+        if is_limited && hosts > 1 {
+            return Err(usage(
+                "--follow may lead from one host to another, whose limits it would not keep: remove --follow, or --per-host-rate and \
+                 --per-host-connections",
+            ));
+        }
+        note("follow", flags.follow.to_string());
     }
     if flags.cookies {
         note("cookies", "kept".to_owned());
@@ -166,6 +177,7 @@ pub(super) fn options(
     Ok(CrawlOptions {
         shuffle,
         content: if flags.compressed { Content::Decoded } else { Content::AsSent },
+        follow: flags.follow,
         cookies: if flags.cookies { Cookies::Kept } else { Cookies::Ignored },
         unix_socket,
         idle_timeout,

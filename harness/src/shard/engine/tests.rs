@@ -311,6 +311,27 @@ fn retries_pass_the_same_budget_as_everything_else() {
 }
 
 #[test]
+fn redirects_go_at_once_within_the_budget_and_are_no_failures() {
+    // Each item is redirected seven times, more often than one is retried, and the budget lets a request through every 10 ms.
+    let answers: Answers = |_, attempt, _| match attempt {
+        0..7 => (Outcome::Redirected, Advice { repeat: Repeat::Follow, ..Advice::default() }),
+        _ => GOOD,
+    };
+    let budget = Budget { interval_ns: 10_000_000, burst: 10, at_start: 10, phase_ns: 0 };
+    let (engine, _) = run_against(&shard(1 << 40, 64, Some(budget)), None, Duration::from_mins(1), answers);
+    engine.totals(|stats, _, _| {
+        let (items, requests) = (&stats.counters.items, &stats.counters.requests);
+        assert!((6_009..=6_010).contains(&requests.attempts), "{}", requests.attempts);
+        assert_eq!((items.failed, stats.counters.errors(), requests.failed(items)), (0, 0, 0));
+        assert_eq!(requests.redirects + items.ok, requests.attempts);
+        assert!(items.ok > 700 && requests.retries >= 7 * items.ok, "{} of {} good", requests.retries, items.ok);
+        assert_eq!(stats.timing(Series::ServiceOk).unwrap().exact().count, items.ok);
+        assert_eq!(stats.timing(Series::ServiceError).unwrap().exact().count, 0);
+    });
+    assert!(engine.gate().budget_uses()[0].1.kept);
+}
+
+#[test]
 fn nothing_goes_while_the_target_asked_for_patience() {
     // From the tenth second on the target refuses for a second, and says so.
     let from = Nanos(10_000_000_000);

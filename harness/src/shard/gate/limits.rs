@@ -426,7 +426,8 @@ impl Limits {
             return None;
         }
         let attempts = permit.attempt + 1;
-        match self.retries.spend(attempts) {
+        let is_redirected = attempt.advice.repeat == Repeat::Follow;
+        match if is_redirected { RetryDecision::Granted } else { self.retries.spend(attempts) } {
             RetryDecision::Granted => {}
             RetryDecision::ItemHadItsShare => return None,
             RetryDecision::BudgetIsEmpty => {
@@ -434,7 +435,7 @@ impl Limits {
                 return None;
             }
         }
-        let wait = if is_throttled && on_throttle == OnThrottle::Honor {
+        let wait = if is_redirected || (is_throttled && on_throttle == OnThrottle::Honor) {
             // Everybody waits; refused requests go first afterwards.
             Duration::ZERO
         } else {

@@ -132,6 +132,10 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             ("target unreachable from the proxy", Some("check the host and port of the URL, as the proxy reaches them"))
         }
         Kind::ProxyUnreachable => ("proxy unreachable", Some("start the proxy, or check the host and port of --proxy")),
+        Kind::RedirectRefused => (
+            "redirected to another host",
+            Some("crawl the URL that it redirects to, or add one of that host to --urls"),
+        ),
         Kind::Reset => ("reset", None),
         Kind::Timeout => ("timed out", None),
         Kind::TlsAlert => {
@@ -160,6 +164,7 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             Some("use a name of the certificate in the URL (--connect-to sets the address), or pass --insecure"),
         ),
         Kind::TooManyFiles => ("too many files", None),
+        Kind::TooManyRedirects => ("too many redirects", Some("raise --follow, or crawl the last URL")),
         Kind::WrongBody => ("wrong body", None),
     }
 }

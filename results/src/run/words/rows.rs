@@ -36,6 +36,9 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if totals.soft_blocked > 0 {
         rows.push(("blocked", format!("{} challenge pages instead of responses", grouped(totals.soft_blocked))));
     }
+    if totals.redirects > 0 {
+        rows.push(("redirects", format!("{} followed, each a request of its own", grouped(totals.redirects))));
+    }
     if totals.retries > 0 || report.throttling.retries_denied > 0 {
         rows.push(("retries", retries(report)));
     }

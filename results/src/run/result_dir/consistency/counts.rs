@@ -92,7 +92,7 @@ fn states(report: &Report, place: std::fmt::Arguments<'_>, ledger: &Ledger) -> R
 /// Each attempt came to one outcome, and each item has one first attempt.
 fn outcomes(place: std::fmt::Arguments<'_>, totals: &Totals, ledger: &Ledger, told: bool) -> Result<(), String> {
     let field = |name: &str| format!("{place}{name}");
-    let RequestCounts { attempts, retries, throttled, soft_blocked, .. } = totals.requests;
+    let RequestCounts { attempts, retries, throttled, soft_blocked, redirects, .. } = totals.requests;
     let ItemCounts { ok, not_found, failed, gave_up, aborted, unfinished } = ledger.items;
     at_most(field("totals.retries"), retries, "totals.attempts", attempts)?;
     let first = attempts - retries;
@@ -105,7 +105,7 @@ fn outcomes(place: std::fmt::Arguments<'_>, totals: &Totals, ledger: &Ledger, to
     at_most(field("totals.attempts_sent"), totals.attempts_sent, "totals.attempts", attempts)?;
     at_most(field("ledger.gave_up"), gave_up, "totals.throttled", throttled)?;
     let errors: u64 = totals.errors_by_kind.values().sum();
-    let told_apart = ok + not_found + throttled + soft_blocked + errors + aborted;
+    let told_apart = ok + not_found + throttled + soft_blocked + redirects + errors + aborted;
     at_most(field("totals"), told_apart, "(outcomes) totals.attempts", attempts)?;
     let answers: u64 = totals.attempts_by_status.values().sum();
     at_most(field("totals.attempts_by_status"), answers, "totals.attempts less ledger.aborted", attempts - aborted)?;
