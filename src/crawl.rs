@@ -666,12 +666,12 @@ impl<D: Dial> Workload for Crawl<D> {
                     flight.explain(ErrorKind::Malformed, "the target sent bytes before the request".to_owned());
                     break self.unsent(ErrorKind::Malformed);
                 }
-                Err(Failure::Unbegun(kind)) if resends < http2::most_resends(kind) => {
+                Err(Failure::NotBegun(kind)) if resends < http2::most_resends(kind) => {
                     resends += 1;
                     flight.resent();
                     continue;
                 }
-                Err(Failure::Unbegun(kind)) => self.unsent(kind),
+                Err(Failure::NotBegun(kind)) => self.unsent(kind),
                 Err(Failure::Broken(Broken { kind, status })) => Attempt { status, ..self.unsent(kind) },
             };
             (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);

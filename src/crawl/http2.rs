@@ -26,7 +26,7 @@ use h2::client::{Builder, SendRequest};
 use tokio::task::{JoinHandle, spawn_local};
 
 pub(super) use self::exchange::StreamSlot;
-pub(super) use self::failure::{is_unbegun, most_resends};
+pub(super) use self::failure::{most_resends, was_not_begun};
 use self::meter::{Meter, Metered};
 pub(super) use self::places::{Place, Places, Signal};
 pub(super) use self::request::Requests;

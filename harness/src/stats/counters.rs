@@ -65,7 +65,7 @@ counters! {
         /// Connections opened, by protocol. Empty of an older version.
         connections_by_protocol: BTreeMap<String, u64>,
         /// Requests sent once more because the target had not begun them; each is one attempt.
-        resent: u64 as "sent again unbegun",
+        resent: u64 as "sent again, not begun",
         /// Bytes of requests, heads included.
         bytes_sent: u64 as "sent",
         /// Bytes of answers, heads included.

@@ -42,7 +42,7 @@ pub(in crate::crawl) enum Failure {
     /// Nothing of the request was written.
     NotSent(Unusable),
     /// The target did not begin the request, and said so.
-    Unbegun(ErrorKind),
+    NotBegun(ErrorKind),
     /// The request was sent at least in part, and its answer is incomplete.
     Broken(Broken),
 }

@@ -17,7 +17,7 @@ use h2::client::{ResponseFuture, SendRequest};
 use http::Request;
 
 use super::Shared;
-use super::failure::{classify, is_unbegun};
+use super::failure::{classify, was_not_begun};
 use crate::crawl::compressed::Coding;
 use crate::crawl::connection::{Broken, Deadline, Failure, Traffic, Unusable, Watch};
 use crate::crawl::expect::Expected;
@@ -199,8 +199,8 @@ impl StreamSlot {
             self.shared.retire();
         }
         let is_end = matches!(kind, ErrorKind::Closed | ErrorKind::Reset | ErrorKind::Io);
-        if is_unbegun(kind) && head.is_none() {
-            return Failure::Unbegun(kind);
+        if was_not_begun(kind) && head.is_none() {
+            return Failure::NotBegun(kind);
         }
         if is_end && written == written_before {
             return Failure::NotSent(Unusable::Ended(kind));

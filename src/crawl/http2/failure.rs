@@ -15,7 +15,7 @@ const MOST_AFTER_GOAWAY: u32 = 16;
 const MOST_AFTER_REFUSAL: u32 = 2;
 
 /// True if the target had not begun the request (RFC 9113, 8.7).
-pub(in crate::crawl) const fn is_unbegun(kind: ErrorKind) -> bool {
+pub(in crate::crawl) const fn was_not_begun(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Http2GoAway | ErrorKind::Http2Refused)
 }
 

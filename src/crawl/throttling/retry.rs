@@ -5,7 +5,7 @@
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
 use http::Method;
 
-use crate::crawl::http2::is_unbegun;
+use crate::crawl::http2::was_not_begun;
 
 /// True if the target has given its last word on an item: asking again changes nothing.
 pub(super) const fn is_final(status: u16) -> bool {
@@ -45,7 +45,7 @@ const fn is_passing(status: u16) -> bool {
 /// True if the target certainly did nothing: it was never asked, or it says so.
 fn was_not_performed(attempt: &Attempt) -> bool {
     match attempt.status {
-        None => attempt.sent.is_none() || matches!(attempt.outcome, Outcome::Error(kind) if is_unbegun(kind)),
+        None => attempt.sent.is_none() || matches!(attempt.outcome, Outcome::Error(kind) if was_not_begun(kind)),
         Some(408 | 425 | 429) => true,
         Some(403 | 503) => attempt.outcome == Outcome::Throttled,
         Some(_) => false,

@@ -259,7 +259,11 @@ fn protocols(report: &Report) -> String {
 
 /// Requests that were sent once more, in brackets; empty without any.
 fn resent(requests: u64) -> String {
-    if requests == 0 { String::new() } else { format!(" ({} sent again, unbegun)", counted(requests, "request")) }
+    if requests == 0 {
+        String::new()
+    } else {
+        format!(" ({} sent again, not begun by the target)", counted(requests, "request"))
+    }
 }
 
 fn times(n: u64) -> String {
