@@ -29,7 +29,7 @@ struct Pair<S: Stream = DuplexStream> {
 }
 
 impl<S: Stream> Pair<S> {
-    async fn over(near: S, far: DuplexStream) -> Self {
+    fn over(near: S, far: DuplexStream) -> Self {
         let template: Template = "http://192.0.2.1/{id}".parse().unwrap();
         let spec = CrawlSpec {
             addresses: Vec::new(),
@@ -68,9 +68,9 @@ impl<S: Stream> Pair<S> {
 }
 
 impl Pair {
-    async fn open(stream_bytes: usize) -> Self {
+    fn open(stream_bytes: usize) -> Self {
         let (near, far) = duplex(stream_bytes);
-        Self::over(near, far).await
+        Self::over(near, far)
     }
 
     /// Send a request that is answered with `answer` at once.
@@ -144,7 +144,7 @@ fn broken(kind: ErrorKind, status: Option<u16>) -> Failure {
 fn a_connection_that_ended_or_spoke_at_rest_is_not_used_again() {
     run(async {
         for unasked in [&b"HTTP/1.1 500 \r\n\r\n"[..], b""] {
-            let mut pair = Pair::open(4_096).await;
+            let mut pair = Pair::open(4_096);
             for _ in 0..3 {
                 pair.exchange_for(OK).await.unwrap();
                 assert!(pair.is_open());
@@ -173,7 +173,7 @@ fn an_answer_counts_from_the_first_byte_of_its_request_on_however_both_are_split
         let request = REQUEST.len() + BODY.len();
         for (after, first) in (0..=request).flat_map(|after| (1..=OK.len()).map(move |first| (after, first))) {
             let near = Split { after, request, received: 0, answer: OK, first, sent: 0 };
-            let mut pair = Pair::over(near, duplex(1).1).await;
+            let mut pair = Pair::over(near, duplex(1).1);
             let answer = pair.exchange(BODY).await.map(|attempt| attempt.status);
             let expected = if after == 0 { Err(Failure::NotSent(Unusable::Spoke)) } else { Ok(Some(200)) };
             assert_eq!(answer, expected, "{after} of {request} bytes, {first} of {}", OK.len());
@@ -187,7 +187,7 @@ fn an_answer_counts_from_the_first_byte_of_its_request_on_however_both_are_split
 fn an_answer_too_many_ends_its_connection_and_is_counted_once_however_it_is_split() {
     run(async {
         for at in 0..=OK.len() {
-            let mut pair = Pair::open(4_096).await;
+            let mut pair = Pair::open(4_096);
             let both = [OK, &OK[..at]].concat();
             pair.exchange_for(Box::leak(both.into_boxed_slice())).await.unwrap();
             pair.far.write_all(&OK[at..]).await.unwrap();
@@ -218,7 +218,7 @@ fn a_failure_says_which_rule_was_broken_or_how_much_of_the_body_arrived() {
             ("SSH-2.0-OpenSSH_9.6\r\n", ErrorKind::Malformed, None, "the head cannot be read: invalid HTTP version"),
             ("HTTP/1.1 200 OK", ErrorKind::Closed, None, ""),
         ] {
-            let mut pair = Pair::open(4_096).await;
+            let mut pair = Pair::open(4_096);
             let (_, mut far) = duplex(1);
             std::mem::swap(&mut pair.far, &mut far);
             spawn_local(async move {
@@ -243,7 +243,7 @@ fn what_is_behind_an_answer_ends_its_connection() {
             (b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n", false),
             (b"HTTP/1.0 204 No Content\r\n\r\n", false),
         ] {
-            let mut pair = Pair::open(4_096).await;
+            let mut pair = Pair::open(4_096);
             pair.exchange_for(answer).await.unwrap();
             assert_eq!(pair.is_open(), is_open, "{}", String::from_utf8_lossy(answer));
             assert_eq!(pair.connection.traffic().received, answer.len() as u64);
@@ -255,7 +255,7 @@ fn what_is_behind_an_answer_ends_its_connection() {
 fn a_long_body_meets_an_early_answer_without_waiting_for_each_other() {
     run(async {
         // Neither side can write all it has before the other one reads.
-        let mut pair = Pair::open(64).await;
+        let mut pair = Pair::open(64);
         let (_, mut far) = duplex(1);
         std::mem::swap(&mut pair.far, &mut far);
         let answer = [&b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n"[..], &[b'x'; 5_000]].concat();
@@ -283,7 +283,7 @@ fn a_request_that_cannot_be_written_whole_may_have_an_answer_all_the_same() {
             (b"HTTP/1.1 413 Too Large\r\ncontent-length: 9\r\n\r\n", Some(broken(ErrorKind::Incomplete, Some(413)))),
             (b"HTTP/1.1 413 Too", Some(broken(ErrorKind::Reset, None))),
         ] {
-            let mut pair = Pair::open(64).await;
+            let mut pair = Pair::open(64);
             let (_, mut far) = duplex(1);
             std::mem::swap(&mut pair.far, &mut far);
             let server = spawn_local(async move {
@@ -302,7 +302,7 @@ fn a_request_that_cannot_be_written_whole_may_have_an_answer_all_the_same() {
 fn an_answer_that_never_ends_is_a_timeout_however_much_of_it_there_is() {
     run(async {
         for part in [&b""[..], &[b'x'; 8_192]] {
-            let mut pair = Pair::open(8_192).await;
+            let mut pair = Pair::open(8_192);
             let (_, mut far) = duplex(1);
             std::mem::swap(&mut pair.far, &mut far);
             spawn_local(async move {
@@ -327,7 +327,7 @@ fn each_exchange_of_a_connection_has_its_own_deadline() {
     run(async {
         // The alarm was set for the first one, to a second after it.
         for rests in [[0, 0], [900, 0], [600, 600], [999, 1], [1_500, 0]] {
-            let mut pair = Pair::open(4_096).await;
+            let mut pair = Pair::open(4_096);
             for rest in rests {
                 pair.exchange_for(OK).await.unwrap();
                 tokio::time::sleep(Duration::from_millis(rest)).await;
