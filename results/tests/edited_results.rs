@@ -26,7 +26,7 @@ fn numbers(value: &Value, at: &str, kind: &str, out: &mut BTreeMap<String, Vec<S
         Value::Number(_) => out.entry(kind.to_owned()).or_default().push(at.to_owned()),
         Value::Object(fields) => {
             for (key, value) in fields {
-                numbers(value, &format!("{at}/{key}"), &format!("{kind}/{key}"), out);
+                numbers(value, &format!("{at}/{}", key.replace('/', "~1")), &format!("{kind}/{key}"), out);
             }
         }
         Value::Array(list) => {
