@@ -5,7 +5,7 @@
 
 use crawlmark_results::run::report::Report;
 use crawlmark_results::show::plot::{self, Ground, Plot, Rasterizer};
-use resvg::tiny_skia::Pixmap;
+use resvg::tiny_skia::{Pixmap, PremultipliedColorU8};
 
 fn plots() -> Vec<Plot> {
     let golden = include_str!("golden/whole.json.snap");
@@ -22,6 +22,15 @@ fn inked(picture: &Pixmap, [left, top, right, bottom]: [u32; 4]) -> usize {
     let ground = picture.pixel(0, 0);
     let places = (2 * top..2 * bottom).flat_map(|y| (2 * left..2 * right).map(move |x| (x, y)));
     places.filter(|(x, y)| picture.pixel(*x, *y) != ground).count()
+}
+
+#[test]
+fn cells_have_the_colours_of_their_levels() {
+    let plot = plots().into_iter().find(|plot| plot.name == "heat").unwrap();
+    let picture = drawn(&plot, Ground::Light);
+    assert!(inked(&picture, [100, 150, 600, 350]) > 1_000);
+    let is_black = |pixel: &&PremultipliedColorU8| [pixel.red(), pixel.green(), pixel.blue()] == [0; 3];
+    assert_eq!(picture.pixels().iter().filter(is_black).count(), 0, "no ink is black");
 }
 
 const TITLE: [u32; 4] = [16, 12, 400, 34];

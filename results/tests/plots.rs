@@ -156,6 +156,25 @@ fn shapes(plot: &Plot) -> BTreeMap<String, usize> {
     drawn(plot, root)
 }
 
+/// Places that a path passes, in order.
+fn corners(path: roxmltree::Node<'_, '_>) -> Vec<(f64, f64)> {
+    let (mut at, mut out) = ((0.0, 0.0), Vec::new());
+    let text = path.attribute("d").unwrap().trim_end_matches('z');
+    let starts: Vec<usize> = text.match_indices(char::is_alphabetic).map(|(n, _)| n).chain([text.len()]).collect();
+    for part in starts.windows(2).map(|ends| &text[ends[0]..ends[1]]) {
+        let numbers: Vec<f64> = part[1..].split(' ').map(|n| n.parse().unwrap()).collect();
+        match (&part[..1], &numbers[..]) {
+            ("M", [x, y]) => at = (*x, *y),
+            ("m", [x, y]) => at = (at.0 + x, at.1 + y),
+            ("h", [x]) => at.0 += x,
+            ("v", [y]) => at.1 += y,
+            other => panic!("{other:?}"),
+        }
+        out.push(at);
+    }
+    out
+}
+
 /// Asserts that all shapes lie within a drawing, and returns how many of each it has.
 fn drawn(plot: &Plot, root: roxmltree::Node<'_, '_>) -> BTreeMap<String, usize> {
     let frame: Vec<f64> = root.attribute("viewBox").unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
@@ -175,6 +194,11 @@ fn drawn(plot: &Plot, root: roxmltree::Node<'_, '_>) -> BTreeMap<String, usize> 
                 assert!(number("width") >= 0.0 && number("height") >= 0.0, "{}", plot.name);
                 assert!(number("x") + number("width") <= frame[2], "{}", plot.name);
                 assert!(number("y") + number("height") <= frame[3], "{}", plot.name);
+            }
+            "path" => {
+                for (x, y) in corners(node) {
+                    assert!(x >= 0.0 && x <= frame[2] && y >= 0.0 && y <= frame[3], "{}: {x}, {y}", plot.name);
+                }
             }
             "text" => {
                 let anchor = node.attribute("text-anchor").unwrap();
@@ -312,17 +336,25 @@ fn the_warm_up_is_shaded_and_the_slowest_response_of_each_second_drawn() {
     assert!(texts(&named(&report, "latency")).iter().any(|text| text == "service, maximum"));
 }
 
-/// Edges of the areas of a class: left, right, bottom, top, from the left; the key is none.
+/// Edges of the areas of a class, level by level: left, right, bottom, top, from the left.
 fn areas(plot: &Plot, class: &str) -> Vec<[f64; 4]> {
     let document = roxmltree::Document::parse(&plot.svg).unwrap();
-    let rects =
-        document.descendants().filter(|node| node.has_tag_name("rect") && node.attribute("class") == Some(class));
-    let edges = |rect: roxmltree::Node<'_, '_>| {
-        let [x, y, width, height] =
-            ["x", "y", "width", "height"].map(|name| rect.attribute(name).unwrap().parse::<f64>().unwrap());
-        [x, x + width, y + height, y]
+    let paths =
+        document.descendants().filter(|node| node.has_tag_name("path") && node.attribute("class") == Some(class));
+    let levels = |path| {
+        let corners = corners(path);
+        let level = |two: &[(f64, f64)]| [two[0].0.min(two[1].0), two[0].0.max(two[1].0), two[0].1];
+        let along = |is_back: bool| {
+            let lines =
+                corners.windows(2).filter(move |two| if is_back { two[0].0 > two[1].0 } else { two[0].0 < two[1].0 });
+            lines.map(level).collect::<Vec<_>>()
+        };
+        let bases = along(true);
+        let base = |at: f64| bases.iter().find(|[left, right, _]| (*left..*right).contains(&at)).unwrap()[2];
+        let edges = |[left, right, top]: [f64; 3]| [left, right, base(f64::midpoint(left, right)), top];
+        along(false).into_iter().map(edges).collect::<Vec<_>>()
     };
-    rects.skip(1).map(edges).collect()
+    paths.flat_map(levels).collect()
 }
 
 /// Values at both ends of each step of the line or area that `legend` names, read from its place between the ticks of the axis.
@@ -479,7 +511,7 @@ fn the_last_percentile_is_not_cut() {
 fn the_end_of_a_run_is_no_second() {
     let mut report = long(5, 2);
     report.totals.duration_s = 4.05;
-    let cells = |report: &Report| shapes(&named(report, "heat"))["rect"];
+    let cells = |report: &Report| shapes(&named(report, "heat"))["path"];
     report.intervals[4].spread = Some(Spread { first: 34, counts: vec![1] });
     let with_a_sliver = cells(&report);
     report.intervals[4].spread = None;

@@ -71,8 +71,10 @@ pub(super) enum DrawnShape<'a> {
     Line(f64, Dash),
     /// Rectangle between two corners, at least this wide.
     Rectangle(f64),
-    /// Rectangles, each between two corners, as one path: a third of the bytes of elements of their own.
-    Rectangles,
+    /// Rectangles of one height, each between two corners, as one path of thick lines: a sixth of the bytes of elements of their own.
+    Cells,
+    /// Area within upright and level lines.
+    Area,
     /// Circle of this radius around a point.
     Circle(f64),
     /// Text whose middle is at the height of a point.
@@ -136,14 +138,33 @@ impl<P> Element<'_, P> {
                     tenths(height)
                 );
             }
-            DrawnShape::Rectangles => {
-                let _ = write!(out, "<path class=\"{class}\" d=\"");
+            DrawnShape::Cells => {
+                let mut at: Option<(f64, f64)> = None;
                 while let Some(((x0, y0), (x1, y1))) = points.next().zip(points.next()) {
-                    let (x, y, width, height) =
-                        (x0.min(x1), y0.min(y1), tenths((x1 - x0).abs()), tenths((y1 - y0).abs()));
-                    let _ = write!(out, "M{x} {y}h{width}v{height}h-{width}z");
+                    let (x, y, width) = (x0.min(x1), tenths(f64::midpoint(y0, y1)), tenths((x1 - x0).abs()));
+                    let _ = match at {
+                        None => {
+                            let height = tenths((y1 - y0).abs());
+                            write!(out, "<path class=\"{class} cells\" stroke-width=\"{height}\" d=\"M{x} {y}h{width}")
+                        }
+                        Some((from, of)) => write!(out, "m{} {}h{width}", tenths(x - from), tenths(y - of)),
+                    };
+                    at = Some((x + width, y));
                 }
                 out.push_str("\"/>\n");
+            }
+            DrawnShape::Area => {
+                let Some((mut at_x, mut at_y)) = points.next() else { return };
+                let _ = write!(out, "<path class=\"{class}\" d=\"M{at_x} {at_y}");
+                for (x, y) in points {
+                    let _ = if y.total_cmp(&at_y).is_eq() {
+                        write!(out, "h{}", tenths(x - at_x))
+                    } else {
+                        write!(out, "v{}", tenths(y - at_y))
+                    };
+                    (at_x, at_y) = (x, y);
+                }
+                out.push_str("z\"/>\n");
             }
             DrawnShape::Circle(radius) => {
                 let Some((x, y)) = points.next() else { return };

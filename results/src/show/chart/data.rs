@@ -2,6 +2,8 @@
 //!
 //! Values are rounded as in the text of a page, so that the value under the pointer is that of the tables.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use super::svg::pen;
@@ -92,19 +94,58 @@ fn columns(points: impl Iterator<Item = (f64, f64)>, [x, y]: [Format; 2]) -> [Ve
     [xs, ys]
 }
 
-/// Encode steps as start, width, end and values; `[n]` repeats the value before it `n` times.
+/// Encode steps as start, width, end and values.
 fn steps(steps: &[Step], format: Format) -> Value {
     let Some((first, last)) = steps.first().zip(steps.last()) else { return Value::Null };
-    let values: Vec<Value> =
-        steps.iter().map(|step| json!(step.value.map(|value| short(format.rounded(value))))).collect();
-    let mut packed: Vec<Value> = Vec::new();
+    let values: Vec<Option<f64>> = steps.iter().map(|step| step.value.map(|value| format.rounded(value))).collect();
+    json!({ "from": first.from, "width": first.to - first.from, "end": last.to, "y": column(&values) })
+}
+
+/// Encode values in the shorter way: [`packed`], or listed, where `[n]` repeats the value before it `n` times.
+fn column(values: &[Option<f64>]) -> Value {
+    let mut listed: Vec<Value> = Vec::new();
     for run in values.chunk_by(|a, b| a == b) {
-        packed.extend(run.first().cloned());
+        listed.extend(run.first().map(|value| json!(value.map(short))));
         if run.len() > 1 {
-            packed.push(json!([run.len() - 1]));
+            listed.push(json!([run.len() - 1]));
         }
     }
-    json!({ "from": first.from, "width": first.to - first.from, "end": last.to, "y": packed })
+    let listed = Value::from(listed);
+    packed(values).filter(|packed| packed.to_string().len() < listed.to_string().len()).unwrap_or(listed)
+}
+
+/// Encode values as whole numbers of `digits` digits each, in units of a power of ten and from `least` on; 0 is no value. None for
+/// values that have no common unit.
+fn packed(values: &[Option<f64>]) -> Option<Value> {
+    let known = || values.iter().flatten().copied();
+    // A power of ten of a negative exponent is not exact.
+    let by = |exponent: i32| 10_f64.powi(exponent.abs());
+    let units = |value: f64, exponent: i32| {
+        let units = if exponent < 0 { value * by(exponent) } else { value / by(exponent) };
+        units.round()
+    };
+    let is_kept = |value: f64, exponent: i32| {
+        let whole = units(value, exponent);
+        let again = if exponent < 0 { whole / by(exponent) } else { whole * by(exponent) };
+        again.total_cmp(&value).is_eq()
+    };
+    let exponent = (-6..=9).rev().find(|exponent| known().all(|value| is_kept(value, *exponent)))?;
+    let least = known().map(|value| units(value, exponent)).reduce(f64::min)?;
+    let most = known().map(|value| units(value, exponent) - least).fold(0.0, f64::max);
+    let digits = (1..=4).find(|digits| most + 1.0 < (DIGITS.len() as f64).powi(*digits))?;
+    let code = |value: &Option<f64>| value.map_or(0.0, |value| units(value, exponent) - least + 1.0);
+    let text: String = values.iter().flat_map(|value| written(code(value), digits.unsigned_abs())).collect();
+    Some(json!({ "least": least, "exponent": exponent, "digits": digits, "text": text }))
+}
+
+/// Digits of packed numbers, by their value: every visible character that neither JSON nor a page writes as several.
+static DIGITS: LazyLock<Vec<char>> = LazyLock::new(|| ('#'..='~').filter(|digit| !"&<>\\".contains(*digit)).collect());
+
+/// Write a number below `DIGITS.len()` to the power of `digits`, its greatest digit first.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number of at most four digits")]
+fn written(number: f64, digits: u32) -> impl Iterator<Item = char> {
+    let base = DIGITS.len();
+    (0..digits).rev().map(move |place| DIGITS[number as usize / base.pow(place) % base])
 }
 
 /// Encode rectangles as four indices each, into the sorted edges: left, right, bottom, top.
@@ -116,10 +157,11 @@ fn blocks(blocks: &[Block]) -> Value {
         all
     };
     let (x, y) = (sorted(|block| block.x), sorted(|block| block.y));
-    let place = |all: &[f64], edge: f64| all.partition_point(|other| *other < fine(edge));
-    let four = |b: &Block| [place(&x, b.x.0), place(&x, b.x.1), place(&y, b.y.0), place(&y, b.y.1)];
-    let at: Vec<usize> = blocks.iter().flat_map(four).collect();
-    json!({ "x": x.iter().map(|n| short(*n)).collect::<Vec<_>>(), "y": y.iter().map(|n| short(*n)).collect::<Vec<_>>(), "at": at })
+    let place = |all: &[f64], edge: f64| all.partition_point(|other| *other < fine(edge)) as f64;
+    let four = |b: &Block| [place(&x, b.x.0), place(&x, b.x.1), place(&y, b.y.0), place(&y, b.y.1)].map(Some);
+    let at: Vec<Option<f64>> = blocks.iter().flat_map(four).collect();
+    let edges = |all: &[f64]| column(&all.iter().copied().map(Some).collect::<Vec<_>>());
+    json!({ "x": edges(&x), "y": edges(&y), "at": column(&at) })
 }
 
 /// Round an edge to a ten-thousandth.
@@ -132,4 +174,52 @@ fn fine(value: f64) -> f64 {
 fn short(value: f64) -> Value {
     let whole = value as i64;
     if (whole as f64 - value).abs() < f64::EPSILON { json!(whole) } else { json!(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Decode a column as the script of a page does.
+    fn decoded(column: &Value) -> Vec<Option<f64>> {
+        let Some(text) = column["text"].as_str() else {
+            let mut values: Vec<Option<f64>> = Vec::new();
+            for one in column.as_array().into_iter().flatten() {
+                let (repeated, last) = (one[0].as_u64().unwrap_or(0), values.last().copied().flatten());
+                values.extend((0..repeated).map(|_| last));
+                values.extend((!one.is_array()).then(|| one.as_f64()));
+            }
+            return values;
+        };
+        let whole = |key: &str| column[key].as_f64().unwrap_or(f64::NAN);
+        let power = 10_f64.powf(whole("exponent").abs());
+        let place = |digit: &char| DIGITS.iter().position(|one| one == digit).unwrap_or(usize::MAX) as f64;
+        let digits: Vec<char> = text.chars().collect();
+        let code = |digits: &[char]| digits.iter().fold(0.0, |code, digit| code * DIGITS.len() as f64 + place(digit));
+        let value = |units: f64| if whole("exponent") < 0.0 { units / power } else { units * power };
+        let length = column["digits"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
+        let codes = digits.chunks(length).map(code);
+        codes.map(|code| (code > 0.0).then(|| value(whole("least") + code - 1.0))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_column_has_the_values_that_the_text_of_a_page_has(
+            values in prop::collection::vec(prop::option::weighted(0.9, prop_oneof![0.0..100.0, 0.0..2e9_f64, Just(0.0), Just(3.0)]), 0..400),
+            format in prop::sample::select(vec![Format::Number, Format::PerSecond, Format::Micros, Format::Percent]),
+        ) {
+            let rounded: Vec<Option<f64>> = values.iter().map(|value| value.map(|value| format.rounded(value))).collect();
+            let column = column(&rounded);
+            prop_assert_eq!(decoded(&column), rounded, "{}", column);
+            prop_assert!(!column.to_string().contains(['<', '>', '&']));
+        }
+    }
+
+    #[test]
+    fn noise_takes_two_characters_a_value() {
+        let noise = (0..3_600_u64).map(|n| Some(20_000.0 + ((n * 7_919) % 6_000) as f64)).collect::<Vec<_>>();
+        assert!(column(&noise).to_string().len() < 3_600 * 2 + 100);
+    }
 }

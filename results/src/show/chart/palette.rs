@@ -205,9 +205,10 @@ pub(in crate::show) fn resolved(svg: &str, ground: Ground) -> String {
 /// Every rule, with the colours of a mode.
 fn rules(mode: usize) -> String {
     let mut out = colours(mode)
-        + ".crawlmark-plot rect,.crawlmark-plot circle,.crawlmark-plot text{fill:currentColor}\
+        + ".crawlmark-plot rect,.crawlmark-plot circle,.crawlmark-plot text,.crawlmark-plot path{fill:currentColor}\
            .crawlmark-plot polyline{fill:none;stroke:currentColor;stroke-linejoin:round}\
-           .crawlmark-plot rect{shape-rendering:crispEdges}";
+           .crawlmark-plot .cells{fill:none;stroke:currentColor}\
+           .crawlmark-plot rect,.crawlmark-plot path{shape-rendering:crispEdges}";
     for (class, lengths) in Dash::ALL.into_iter().filter_map(Dash::class_and_lengths) {
         let _ = write!(out, ".crawlmark-plot .{class}{{stroke-dasharray:{lengths}}}");
     }

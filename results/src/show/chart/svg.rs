@@ -196,14 +196,20 @@ impl Field<'_> {
         }
     }
 
-    /// Draw neighbours of the same height and base as one area.
+    /// Draw neighbours above 0 as one area: along their tops, and back along their bases.
     fn areas(&self, steps: &[Step], base: &[f64], ink: Ink) {
-        let areas: Vec<(&Step, f64)> = steps.iter().zip(base.iter().copied()).collect();
-        for alike in areas.chunk_by(|a, b| (a.0.value, a.1) == (b.0.value, b.1)) {
-            let (Some((first, base)), Some((last, _))) = (alike.first(), alike.last()) else { continue };
-            if let Some(value) = first.value.filter(|value| *value > 0.0) {
-                self.draw(&[(first.from, *base), (last.to, base + value)], ink, DrawnShape::Rectangle(0.0));
-            }
+        let areas: Vec<(&Step, f64, f64)> =
+            steps.iter().zip(base).map(|(step, base)| (step, step.value.unwrap_or(0.0), *base)).collect();
+        for area in areas.chunk_by(|a, b| (a.1 > 0.0) == (b.1 > 0.0)).filter(|area| area.iter().any(|one| one.1 > 0.0))
+        {
+            let tops = area.iter().flat_map(|(step, value, base)| [step.from, step.to].map(|x| (x, base + value)));
+            let bases = area.iter().rev().flat_map(|(step, _, base)| [step.to, step.from].map(|x| (x, *base)));
+            let corners: Vec<(f64, f64)> = tops.chain(bases).collect();
+            // Only the ends of a level line are corners.
+            let levels = corners.chunk_by(|a, b| a.1.total_cmp(&b.1).is_eq());
+            let ends: Vec<_> =
+                levels.flat_map(|level| level.first().into_iter().chain(level.last())).copied().collect();
+            self.draw(&ends, ink, DrawnShape::Area);
         }
     }
 
@@ -459,9 +465,10 @@ impl<'a> Painter<'a> {
             Shape::Blocks(blocks) => {
                 let corners = |one: &Block| [(one.x.0, one.y.0), (one.x.1, one.y.1)];
                 let (cells, bars): (Vec<&Block>, Vec<&Block>) = blocks.iter().partition(|one| one.text.is_empty());
-                let cells: Vec<_> = cells.into_iter().filter(|one| one.x.0 < one.x.1).flat_map(corners).collect();
-                if !cells.is_empty() {
-                    field.draw(&cells, ink, DrawnShape::Rectangles);
+                let cells: Vec<_> = cells.into_iter().filter(|one| one.x.0 < one.x.1).map(corners).collect();
+                let height = |[low, high]: [(f64, f64); 2]| fine(field.y_of(low.1) - field.y_of(high.1));
+                for row in cells.chunk_by(|a, b| height(*a) == height(*b)) {
+                    field.draw(row.as_flattened(), ink, DrawnShape::Cells);
                 }
                 for one in bars {
                     if one.x.0 < one.x.1 {

@@ -33,22 +33,39 @@
   // What the horizontal axis counts, without the note on its steps.
   const quantity = (axis) => axis.label.replace(/ \(.*/, "");
 
+  // The values of a column: listed, with the number of repetitions of the value before it; or packed in a text.
+  const codes = new Map([...Array(92).keys()].map((n) => String.fromCharCode(35 + n)).filter((digit) => !"&<>\\".includes(digit)).map((digit, n) => [digit, n]));
+  const listed = (column) => {
+    const values = [];
+    if (Array.isArray(column)) {
+      for (const one of column) {
+        if (Array.isArray(one)) for (let n = 0; n < one[0]; n++) values.push(values.at(-1));
+        else values.push(one);
+      }
+      return values;
+    }
+    const { least, exponent, digits, text } = column;
+    for (let at = 0; at < text.length; at += digits) {
+      let code = 0;
+      for (const digit of text.slice(at, at + digits)) code = code * codes.size + codes.get(digit);
+      const whole = least + code - 1;
+      values.push(code === 0 ? null : exponent < 0 ? whole / 10 ** -exponent : whole * 10 ** exponent);
+    }
+    return values;
+  };
+
   // A shape as lists: points of a line, or rectangles; and the value at a place.
   const decoders = {
     areas: (steps) => ({ ...decoders.steps(steps), isArea: true }),
     steps({ from, width, end, y }) {
-      const values = [];
-      for (const one of y) {
-        if (Array.isArray(one)) for (let n = 0; n < one[0]; n++) values.push(values.at(-1));
-        else values.push(one);
-      }
-      const points = [];
+      const [values, points] = [listed(y), []];
       values.forEach((value, n) => {
         points.push([from + n * width, value], [Math.min(from + (n + 1) * width, end), value]);
       });
       return { points, at: (x) => (x <= end ? values[Math.floor((x - from) / width + 1e-6)] : null) };
     },
-    line({ x, y }) {
+    line(columns) {
+      const [x, y] = [listed(columns.x), listed(columns.y)];
       const points = x.map((at, n) => [at, y[n]]);
       return { points, at: (place) => nearest(points, place) };
     },
@@ -56,7 +73,8 @@
       const points = x.map((at, n) => [at, y[n]]);
       return { points, intervals, hollow, isDots: true, at: (place, _, reach) => nearest(points, place, reach) };
     },
-    blocks({ x, y, at }) {
+    blocks(columns) {
+      const [x, y, at] = [columns.x, columns.y, columns.at].map(listed);
       const boxes = [];
       for (let n = 0; n < at.length; n += 4) boxes.push([x[at[n]], x[at[n + 1]], y[at[n + 2]], y[at[n + 3]]]);
       const corners = boxes.flatMap(([left, right, low, high]) => [[left, low], [right, high]]);
