@@ -424,8 +424,9 @@ pub struct RunArgs {
     /// Fail with exit code 4 unless the measurement is valid
     ///
     /// Nothing else changes. The verdict is in the report, with a reason for each finding:
-    /// `errors` (closed loop: 1 % of requests failed, or 10 % were cut off, and fewer than half; either loop: no good response for a tenth of the time while requests failed), `target_limited` (half of the
-    /// requests failed or were cut off, 1 % in an open loop; most were refused; or a host could not be reached), `client_limited` (a shard had no CPU, port or
+    /// `errors` (closed loop: 1 % of requests failed, or 10 % were cut off, and fewer than half; either loop: no good response for a
+    /// tenth of the time while requests failed), `target_limited` (half of the requests failed or were cut off, 1 % in an open loop;
+    /// most were refused; it did not answer at the end; or a host could not be reached), `client_limited` (a shard had no CPU, port or
     /// descriptor left, or did not get to run), `concurrency_limited` and `budget_limited` (an open loop waited for connections,
     /// or for other limits), `disturbed` (the CPU or the network changed under the run), `nothing_measured` (all requests were
     /// in the warm-up), `incomplete` (fails without --strict, too).

@@ -8,7 +8,7 @@ use crawlmark_results::export::{Format, export};
 use crawlmark_results::run::report::{BindingReport, Verdict};
 use serde_json::Value;
 
-use super::outcomes::{judged, lines_of};
+use super::outcomes::{judged, shown};
 use super::stalls::{Answer, Takes, closed, finding, open};
 use super::*;
 
@@ -140,11 +140,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         report.budget.as_mut().unwrap().achieved_per_s = 20.0;
     };
     let cases: [(&str, Change, &str); 4] = [
-        (
-            "a rate that was reached",
-            slow_client,
-            "Shard 0 waited for a CPU 5.4 % of the time, so times may be overstated",
-        ),
+        ("a rate that was reached", slow_client, "This client was slow (shard 0 waited for a CPU 5.4 % of the time)"),
         ("a rate that was missed", missed, "20.0/s of 30.0/s: no limit explains it; see "),
         (
             "a rate missed by a slow client",
@@ -154,7 +150,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
                 (report.totals.attempts_per_s, report.totals.ok_per_s) = (20.0, Some(20.0));
                 report.budget.as_mut().unwrap().achieved_per_s = 20.0;
             },
-            "20.0/s of 30.0/s: limited by this client (shard 0 waited for a CPU 5.4 % of the time)",
+            "20.0/s of 30.0/s: limited by this client",
         ),
         (
             "connections in use for some of the time",
@@ -173,6 +169,19 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         (!said.contains(expected)).then(|| format!("{name}: {said}"))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn a_threshold_that_failed_says_so_beside_a_slow_client_and_has_a_figure() {
+    let plan = RunPlan { rate: Some(per_s(500)), ..closed(64, 10) };
+    let stops = [Incident::Block { at: 3 * S, lasts: 300 * MS }];
+    let slow = judged(run(&plan, &stops, fast).report(&plan), &plan, &["service_p90 < 5ms"]);
+    let expected = "×FAILED: service_p90 is 20.0 ms, must be < 5ms (4.00 times the limit); this client was slow (shard 1 did not run for 300 ms); ";
+    assert!(shown(&slow, "outcome").starts_with(expected), "{}", shown(&slow, "outcome"));
+    let figures = shown(&slow, "figures");
+    assert!(figures.contains(" | service_p90 | 20.0 ms | must be < 5ms: FAILED | p50 |"), "{figures}");
+    let fast = judged(run(&plan, &[], fast).report(&plan), &plan, &["service_p90 < 5ms", "rate > 900"]);
+    assert!(finding(&fast).contains("/s of 500/s requested"), "the pace explains a rate: {}", finding(&fast));
 }
 
 #[test]
@@ -207,11 +216,7 @@ fn all_that_is_shown_of_a_run_counts_what_was_cut_off_alike() {
     }
     let junit = export(&report, Format::Junit).unwrap();
     assert!(junit.contains("tests=\"2\" failures=\"2\"") && junit.contains("value=\"errors\""), "{junit}");
-    let page = words::doc(&report, &[]).html(&[]);
-    let document = roxmltree::Document::parse(page.split_once('\n').unwrap().1).unwrap();
-    let mut lines = Vec::new();
-    lines_of(document.descendants().find(|node| node.attribute("id") == Some("figures")).unwrap(), &mut lines);
-    let shown = lines.join(" | ");
+    let shown = shown(&report, "figures");
     let percent = format!("{:.0} %", errors * 100.0);
     assert!(shown.contains(&format!("errors | {percent} | {aborted} cut off at the end")), "{shown}");
     assert!(shown.contains(&format!("requests | {per_s:.1}/s")), "{shown}");

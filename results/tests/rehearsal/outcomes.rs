@@ -7,8 +7,10 @@ use std::fmt::Write;
 use crawlmark_harness::sample::Quota;
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::supervisor::ReceivedStats;
+use crawlmark_results::run::report::{PROXY, Verdict};
 use roxmltree::{Document, Node};
 
+use super::stalls::Answer;
 use super::*;
 
 /// A run and what the report has of it.
@@ -40,8 +42,8 @@ fn stalls(_: u32, sent: Nanos) -> Duration {
     stall.map_or(20 * MS, |from| Duration::from_nanos(from.plus(820 * MS).since(sent)))
 }
 
-fn dies_at_7_s(_: u32, sent: Nanos) -> (Outcome, Advice) {
-    if sent < Nanos::default().plus(7 * S) { GOOD } else { REFUSED }
+fn dies_after<const SECONDS: u64>(_: u32, sent: Nanos) -> (Outcome, Advice) {
+    if sent < Nanos::default().plus(Duration::from_secs(SECONDS)) { GOOD } else { REFUSED }
 }
 
 /// One of ten milliseconds rejects.
@@ -91,7 +93,7 @@ fn situations() -> Vec<Situation> {
         of("stalled", run(&open, &[], stalls).report(&open)),
         of("all 503", against(&twelve_thousand, |_, _| REJECTED)),
         of("10 % 503", against(&budgeted, rejects_some)),
-        of("target died", against(&budgeted, dies_at_7_s)),
+        of("target died", against(&budgeted, dies_after::<7>)),
         of("throttled by a quota", against(&budgeted, by_quota)),
         of("threshold failed", judged(healthy(), &budgeted, &["service_p90 < 5ms", "rate > 400", "errors < 1"])),
         of("stopped by a threshold", stopped_by_answers("error_rate[1s] < 1%", &budgeted, takes_20_ms, rejects_some)),
@@ -110,7 +112,7 @@ fn situations() -> Vec<Situation> {
 }
 
 /// Text of an element, a line for each of its blocks.
-pub(super) fn lines_of(node: Node<'_, '_>, out: &mut Vec<String>) {
+fn lines_of(node: Node<'_, '_>, out: &mut Vec<String>) {
     let is_block = ["h2", "p", "li", "dt", "dd"].contains(&node.tag_name().name());
     if is_block {
         let text: String = node.descendants().filter_map(|node| node.text().filter(|_| node.is_text())).collect();
@@ -118,6 +120,15 @@ pub(super) fn lines_of(node: Node<'_, '_>, out: &mut Vec<String>) {
     } else if !node.has_tag_name("details") {
         node.children().for_each(|child| lines_of(child, out));
     }
+}
+
+/// Text of a part of the page of a run, by its ID.
+pub(super) fn shown(report: &Report, id: &str) -> String {
+    let page = words::doc(report, &[]).html(&[]);
+    let document = Document::parse(page.split_once('\n').unwrap().1).unwrap();
+    let mut lines = Vec::new();
+    lines_of(document.descendants().find(|node| node.attribute("id") == Some(id)).unwrap(), &mut lines);
+    lines.join(" | ")
 }
 
 #[test]
@@ -152,6 +163,32 @@ fn a_run_says_first_on_the_page_and_last_at_the_terminal_what_it_came_to() {
     insta::with_settings!({ snapshot_path => "../golden", prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("outcomes.txt", out);
     });
+}
+
+#[test]
+fn a_dead_target_has_one_verdict_whenever_it_died_and_however_slow_the_client_was() {
+    let plan = RunPlan { rate: Some(per_s(500)), duration: Some(10 * S), ..run_of(2, 64, 1 << 40) };
+    let stops = [Incident::Block { at: S, lasts: 300 * MS }];
+    let dies: [Answer; 4] = [|_, _| REFUSED, dies_after::<2>, dies_after::<5>, dies_after::<8>];
+    for (dies, incidents) in dies.iter().flat_map(|dies| [(dies, &[][..]), (dies, &stops)]) {
+        let report = run_against(&plan, incidents, takes_20_ms, *dies).report(&plan);
+        let title = shown(&report, "outcome");
+        assert_eq!(report.validity.verdict, Verdict::TargetLimited, "{title}: {:?}", report.validity.reasons);
+        assert!(title.contains("connection refused by the target") && !title.contains("this client"), "{title}");
+    }
+}
+
+#[test]
+fn behind_a_proxy_nobody_says_that_the_target_failed() {
+    let plan = timed(1_000, 500, 12 * S);
+    let proxied = |mut report: Report| {
+        report.plan.run.workload.insert(PROXY.to_owned(), "http://proxy.test:3128".to_owned());
+        shown(&report, "outcome")
+    };
+    let title = proxied(run(&plan, &[], stalls).report(&plan));
+    assert!(title.starts_with("!Responses stalled twice, for up to 820 ms; "), "{title}");
+    let title = proxied(run_against(&plan, &[], takes_20_ms, |_, _| REJECTED).report(&plan));
+    assert!(title.contains("requests failed: status 503; "), "{title}");
 }
 
 #[test]

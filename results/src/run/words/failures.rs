@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 
-use crate::run::report::{FailureReport, Report, cause_in_words, failures, listed, remedy_in_words, thresholds};
+use crate::run::report::{FailureReport, PROXY, Report, cause_in_words, failures, listed, remedy_in_words, thresholds};
 use crate::show::doc::{Column, Table};
 use crate::show::text::grouped;
+use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Counters, FailureCause};
 use crawlmark_harness::units::rounded_percent;
 
@@ -138,6 +139,24 @@ pub(super) fn said(report: &Report) -> Option<String> {
 /// All counts together, which those of a foreign result may exceed.
 fn sum<T>(causes: &[(T, u64)]) -> u64 {
     causes.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n))
+}
+
+/// Party that the failures come from, behind their causes: ` from the target`. Empty if they do not show it, and if their names do.
+pub(super) fn suspect(report: &Report) -> &'static str {
+    let party = |cause: FailureCause| match cause {
+        FailureCause::Error(kind) if kind.is_local() => " on this client's machine",
+        // Anything else may be the proxy's.
+        _ if report.plan.run.workload.contains_key(PROXY) => "",
+        cause if cause.is_answer() => " from the target",
+        FailureCause::Error(ErrorKind::ConnectRefused | ErrorKind::Reset | ErrorKind::Closed) => " by the target",
+        FailureCause::Error(ErrorKind::Timeout | ErrorKind::ConnectTimeout) => " (target or network)",
+        _ => "",
+    };
+    let causes = failures(&report.measured().requests);
+    let mut parties = causes.iter().map(|(cause, _)| party(*cause));
+    let first = parties.next().unwrap_or("");
+    let is_one = parties.all(|other| other == first) && report.measured().items.aborted == 0;
+    if is_one { first } else { "" }
 }
 
 /// `2,519 connection refused, 3 status 500`; none without failures.

@@ -1,6 +1,7 @@
 //! Main figures of a run: the rate of good responses, errors, times, cost.
 
 use super::failures::{causes_in_words, error_share};
+use super::gates::{parts, value};
 use super::rows::{cpu_us_per_attempt, ended_in_warmup, is_unsent, measured_time};
 use super::times::{Clocked, figure, population};
 use crate::run::report::{Latency, Report};
@@ -11,10 +12,13 @@ use crawlmark_harness::units::rounded_percent;
 /// Part of the time in pauses from which on the part of requests that were throttled says too little.
 const PAUSED: f64 = 0.1;
 
+/// The most failed thresholds of times with a figure of their own.
+const MOST_FAILED: usize = 3;
+
 /// The figures, the most important first.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let totals = &report.totals;
-    let figure = |name, value: String, detail: String| Figure { name, value, detail };
+    let figure = |name: &'static str, value: String, detail: String| Figure { name: name.into(), value, detail };
     if is_unsent(report) {
         return vec![figure("requests", "0".to_owned(), String::new())];
     }
@@ -41,7 +45,18 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
             paused.map_or_else(String::new, |part| format!("; pauses took {} of the time", rounded_percent(part)));
         figures.push(figure("throttled", share, format!("of requests{paused}")));
     }
-    figures.extend(times(report));
+    let mut times = times(report);
+    let shown = times.iter().map(|time| format!("{}_{}", Clocked::of(report).name(), time.name)).collect::<Vec<_>>();
+    let failed = report.gates.iter().filter(|gate| gate.ok == Some(false) && gate.unit == "us");
+    let failed = failed.filter_map(|gate| Some((gate, parts(gate)?)));
+    for (gate, (metric, limit)) in
+        failed.filter(|(_, (metric, _))| !shown.iter().any(|name| name == metric)).take(MOST_FAILED)
+    {
+        let value = value(gate).unwrap_or_else(|| "-".to_owned());
+        let name = metric.to_owned().into();
+        times.insert(0, Figure { name, value, detail: format!("must be {limit}: FAILED") });
+    }
+    figures.extend(times);
     let requests = format!("{} in all, peak in flight {}", grouped(totals.attempts), grouped(totals.peak_in_flight));
     figures.push(figure("requests", per_s(totals.attempts_per_s), requests));
     let cpu = cpu_us_per_attempt(report).map_or_else(|| "-".to_owned(), micros);
@@ -53,9 +68,9 @@ fn times(report: &Report) -> Vec<Figure> {
     let clocked = Clocked::of(report);
     if clocked.latency().is_none() {
         let detail = "no request succeeded".to_owned();
-        return vec![Figure { name: "latency", value: "-".to_owned(), detail }];
+        return vec![Figure { name: "latency".into(), value: "-".to_owned(), detail }];
     }
-    let time = |name, key: &str, of: fn(&Latency) -> Option<f64>| {
+    let time = |name: &'static str, key: &str, of: fn(&Latency) -> Option<f64>| {
         let known = clocked.latency().map(|latency| (latency, figure(latency, key, of(latency))));
         let (value, detail) = match known {
             // Of the same population as the median.
@@ -66,7 +81,7 @@ fn times(report: &Report) -> Vec<Figure> {
             Some((latency, None)) => (None, format!("too few for {name}: {}", population(report, latency))),
             None => (None, String::new()),
         };
-        Figure { name, value: value.unwrap_or_else(|| "-".to_owned()), detail }
+        Figure { name: name.into(), value: value.unwrap_or_else(|| "-".to_owned()), detail }
     };
     vec![
         time("p50", "p50_us", |latency| latency.p50_us),

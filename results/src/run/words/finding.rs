@@ -1,6 +1,6 @@
 //! Finding of a run in one sentence: what went wrong or set its pace, from the times that were limited.
 
-use super::failures::{causes, causes_in_words, clause, cut_off_share, remedy, said};
+use super::failures::{causes, causes_in_words, clause, cut_off_share, remedy, said, suspect};
 use super::outcome::shortfall;
 use super::rows::{IDLE, budget_flag, ended_in_warmup, is_unsent, limits};
 use super::stalls::{Stalls, notable, stalls};
@@ -62,24 +62,27 @@ pub(super) fn event(report: &Report) -> Option<RunEvent> {
 
 /// The finding in one sentence; empty where the title of the outcome says it.
 pub(super) fn finding(report: &Report) -> String {
-    let has_failed = report.gates.iter().any(|gate| gate.ok == Some(false));
-    let sentences = match event(report) {
-        Some(RunEvent { title, details, .. }) => {
-            Some(capital(&title)).filter(|_| has_failed).into_iter().chain(details).collect()
-        }
-        None => Vec::from_iter(other(report, has_failed)),
-    };
-    sentences.into_iter().map(|sentence| sentence + ".").collect::<Vec<_>>().join(" ")
+    let sentence = event(report).map_or_else(|| other(report), |event| event.details);
+    sentence.map_or_else(String::new, |sentence| sentence + ".")
 }
 
-/// The finding of a run without an event. The pace does not explain a failed threshold or a part that is missing.
-fn other(report: &Report, has_failed: bool) -> Option<String> {
+/// The finding of a run without an event. The pace does not explain a failed threshold, unless that is one of a rate, or a part that
+/// is missing.
+fn other(report: &Report) -> Option<String> {
     let candidates: [fn(&Report) -> Option<String>; 5] = [unsent, client, throttling, not_found, stalls];
     let found = candidates.into_iter().find_map(|candidate| candidate(report));
     // The title has a limit that explains a shortfall.
     let is_said = shortfall(report).is_some() && limit(report).is_some_and(|(_, by)| by != budget_flag(report));
-    let is_pace_asked = !is_said && !has_failed && report.validity.verdict != Verdict::Incomplete;
-    found.or_else(|| is_pace_asked.then(|| pace(report)))
+    let is_whole = report.validity.verdict != Verdict::Incomplete;
+    let failed: Vec<&str> =
+        report.gates.iter().filter(|gate| gate.ok == Some(false)).map(|gate| gate.unit.as_str()).collect();
+    let is_pace_asked = !is_said && is_whole && (failed.is_empty() || failed.contains(&"per_s"));
+    let kept_up = || {
+        let network = if report.environment.colocated { "" } else { " or the network's" };
+        let is_it = report.validity.verdict == Verdict::Valid && failed.contains(&"us");
+        is_it.then(|| format!("This client kept up, so slow responses are the target's{network}"))
+    };
+    found.or_else(|| is_pace_asked.then(|| pace(report))).or_else(kept_up)
 }
 
 /// A run without a figure.
@@ -112,11 +115,11 @@ fn without_success(report: &Report) -> Option<RunEvent> {
                     "Give them longer with --grace".to_owned(),
                 ));
             }
-            [(cause, n)] if *n == attempts => format!("all {all} requests failed: {cause}"),
+            [(cause, n)] if *n == attempts => format!("all {all} requests failed: {cause}{}", suspect(report)),
             _ => {
                 let throttled = (requests.throttled > 0).then(|| format!("{} throttled", grouped(requests.throttled)));
                 let causes: Vec<String> = [causes_in_words(report), throttled].into_iter().flatten().collect();
-                format!("none of {all} requests succeeded: {}", causes.join(", "))
+                format!("none of {all} requests succeeded: {}{}", causes.join(", "), suspect(report))
             }
         },
         _ => return None,
@@ -127,7 +130,7 @@ fn without_success(report: &Report) -> Option<RunEvent> {
 /// A target that stalled for a notable part of the time.
 fn stalled(report: &Report) -> Option<RunEvent> {
     let stalls = Stalls::of(report);
-    let title = stalls.title().filter(|_| stalls.is_notable())?;
+    let title = stalls.title(report).filter(|_| stalls.is_notable())?;
     Some(RunEvent::with_details(title, capital(&notable(report)?)))
 }
 
@@ -158,7 +161,7 @@ fn silence(report: &Report) -> Option<RunEvent> {
     if Stalls::of(report).are_repeated() {
         return None;
     }
-    let causes = causes_in_words(report).map_or_else(String::new, |causes| format!(" ({causes})"));
+    let causes = causes_in_words(report).map_or_else(String::new, |causes| format!(" ({causes}{})", suspect(report)));
     let is_last = measured.last()?.0.start_s < last && !later.iter().any(|(_, is_answered)| *is_answered);
     if !is_last {
         return Some(RunEvent::new(report, format!("no good response from {first} s to {last} s{causes}")));
@@ -191,22 +194,31 @@ fn failures(report: &Report) -> Option<RunEvent> {
         );
         return Some(RunEvent::with_details(clause, details));
     }
-    let causes = causes_in_words(report).map_or_else(String::new, |causes| format!(": {causes}"));
+    let causes = causes_in_words(report).map_or_else(String::new, |causes| format!(": {causes}{}", suspect(report)));
     Some(RunEvent { is_cause: false, ..RunEvent::new(report, format!("{clause}{causes}")) })
 }
 
-/// A client that was too slow.
+/// Consequence of a client that was too slow; the title has its [cause](client_fault).
 fn client(report: &Report) -> Option<String> {
     if report.validity.verdict != Verdict::ClientLimited {
         return None;
     }
+    Some(match shortfall(report) {
+        _ if is_kept(report) => "Times may be overstated".to_owned(),
+        None => format!("{}: limited by this client", rate(report)),
+        Some(_) => format!("Limited by this client ({})", client_fault(report)),
+    })
+}
+
+/// Describe what slowed this client: `shard 1 did not run for 300 ms`.
+pub(super) fn client_fault(report: &Report) -> String {
     let worst = |of: &dyn Fn(&ShardReport) -> Option<f64>, least: f64| {
         let known = report.shards.iter().filter_map(|shard| Some((of(shard)?, shard.shard)));
         known.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(most, _)| *most >= least)
     };
     let late = |shard: &ShardReport| shard.latency.get(Series::SchedLag.name())?.p99_us;
     let paused = |shard: &ShardReport| shard.latency.get(Series::LoopLag.name())?.max_us;
-    let what = if let Some((part, shard)) = worst(&|shard| shard.usage.cpu_share, thresholds::CPU_USE) {
+    if let Some((part, shard)) = worst(&|shard| shard.usage.cpu_share, thresholds::CPU_USE) {
         format!("shard {shard} used {} of a CPU", rounded_percent(part))
     } else if let Some((part, shard)) = worst(&|shard| shard.usage.run_delay_share, thresholds::RUN_DELAY) {
         format!("shard {shard} waited for a CPU {} of the time", rounded_percent(part))
@@ -216,12 +228,7 @@ fn client(report: &Report) -> Option<String> {
         format!("shard {shard} did not run for {}", micros(us))
     } else {
         "see Validity".to_owned()
-    };
-    Some(match shortfall(report) {
-        _ if is_kept(report) => capital(&format!("{what}, so times may be overstated")),
-        None => format!("{}: limited by this client ({what})", rate(report)),
-        Some(_) => format!("Limited by this client ({what})"),
-    })
+    }
 }
 
 /// The shard that waited longest for a CPU, where that explains why connections were in use, with the part of its time.

@@ -53,6 +53,12 @@ pub(super) fn table(report: &Report) -> Table {
     }
 }
 
+/// Split the expression of a threshold into its metric and the rest: `service_p95` and `< 100ms`.
+pub(super) fn parts(gate: &GateReport) -> Option<(&str, &str)> {
+    let (metric, limit) = gate.expression.split_at(gate.expression.find(['<', '>', '=', '!'])?);
+    Some((metric.trim_end(), limit))
+}
+
 /// Return the value and its distance from the limit; or why nothing can be said.
 pub(super) fn brief(gate: &GateReport) -> String {
     let value =

@@ -1,8 +1,8 @@
 //! Outcome of a run: thresholds, who stopped it, and how it ended.
 
 use super::failures::{clause, error_share};
-use super::finding::{event, finding, limit, starved};
-use super::gates::{brief, margin, seen, value};
+use super::finding::{client_fault, event, finding, limit, starved};
+use super::gates::{brief, margin, parts, seen, value};
 use super::rows::{budget_flag, ended_in_warmup, is_unsent};
 use super::stalls::Stalls;
 use crate::run::report::{GateReport, Report, ShardReport, Verdict, thresholds};
@@ -58,11 +58,10 @@ pub fn thresholds_line(report: &Report, ok: Option<bool>) -> String {
 
 /// A threshold with what was measured: `service_p95 is 138 ms, must be < 100ms (38 % worse)`.
 fn threshold(gate: &GateReport) -> String {
-    let operator = gate.expression.find(['<', '>', '=', '!']);
-    match (operator.map(|at| gate.expression.split_at(at)), value(gate)) {
+    match (parts(gate), value(gate)) {
         (Some((metric, limit)), Some(value)) if gate.ok == Some(false) => {
             let margin = margin(gate).map_or_else(String::new, |margin| format!(" ({margin})"));
-            format!("{} is {value}, must be {limit}{margin}", metric.trim_end())
+            format!("{metric} is {value}, must be {limit}{margin}")
         }
         _ => format!("{} ({})", gate.expression, brief(gate)),
     }
@@ -96,9 +95,8 @@ fn ending(report: &Report) -> String {
     let stopped = |by: &str| format!("stopped{by} after {after}{of} (partial result)");
     let has_failed = !gates(report, Some(false)).is_empty();
     let event = event(report);
-    let is_explained = event.is_some();
     let short = shortfall(report).filter(|_| event.as_ref().is_none_or(|event| !event.is_cause));
-    let event = event.filter(|_| !has_failed).map(|event| event.title);
+    let event = event.map(|event| event.title);
     let is_clear = event.is_none() && short.is_none();
     let limit = time_limit(report).filter(|_| is_clear).map_or_else(String::new, |limit| format!(" ({limit})"));
     let end = match (report.interrupted_by, &report.stopped_by) {
@@ -108,14 +106,16 @@ fn ending(report: &Report) -> String {
         (None, Some(_)) if has_failed => format!("stopped by --stop-if after {after}{of}"),
         (None, Some(threshold)) => stopped(&format!(" by --stop-if '{threshold}'")),
         (None, None) if is_unsent(report) => "nothing was sent".to_owned(),
-        (None, None) if is_explained => format!("ended after {after}"),
+        (None, None) if event.is_some() => format!("ended after {after}"),
         (None, None) => format!("finished after {after}{limit}"),
     };
     // A run that ended within its warm-up has its end in the event.
     let is_told = event.is_some() && ended_in_warmup(report).is_some() && !report.interrupted;
     let end = Some(end).filter(|_| !is_told);
-    let doubt = doubt(report).filter(|_| is_clear && !is_explained);
-    let clauses = [missing(report), short, event, end, doubt.map(str::to_owned)];
+    // An event and a shortfall have their causes; for a threshold of times or rates this client may be another.
+    let is_blurred = gates(report, Some(false)).iter().any(|gate| ["us", "per_s"].contains(&gate.unit.as_str()));
+    let doubt = doubt(report).filter(|_| is_clear || is_blurred);
+    let clauses = [missing(report), short, event, doubt, end];
     clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -124,17 +124,18 @@ fn missing(report: &Report) -> Option<String> {
     if report.validity.verdict != Verdict::Incomplete {
         return None;
     }
-    let dead: Vec<&ShardReport> = report.shards.iter().filter(|shard| shard.fault.is_some()).collect();
+    let dead: Vec<(&ShardReport, &str)> =
+        report.shards.iter().filter_map(|shard| Some((shard, shard.fault.as_deref()?))).collect();
     let dead_in_words = match &dead[..] {
         [] => None,
-        [shard] => Some(death(shard)),
+        [(shard, fault)] => Some(death(shard, fault)),
         several => Some(counted(several.len() as u64, "shard") + " died"),
     };
     // Of a run by the clock, items are left as a rule.
     let is_by_count = report.plan.run.duration.is_none() && !report.interrupted;
     let not_attempted = if is_by_count { report.ledger.not_attempted } else { 0 };
     // What a shard had open when it died is known to be no more than that.
-    let is_bounded = report.ledger.lost > 0 && dead.iter().all(|shard| shard.has_reported());
+    let is_bounded = report.ledger.lost > 0 && dead.iter().all(|(shard, _)| shard.has_reported());
     let lost = is_bounded.then(|| format!("up to {} lost", counted(report.ledger.lost, "item")));
     let left = (not_attempted > 0).then(|| counted(not_attempted, "item") + " not attempted");
     let witness = report.witness.as_ref().filter(|witness| witness.agrees == Some(false));
@@ -145,12 +146,9 @@ fn missing(report: &Report) -> Option<String> {
 }
 
 /// The end of a shard that died: `client shard 1 was ended by SIGKILL at 4.78 s`.
-fn death(shard: &ShardReport) -> String {
-    let end = match (&shard.fault, shard.exits.last()) {
-        (Some(fault), Some(exit)) if *fault == ShardFault::Died.to_string() => exit,
-        (Some(fault), _) => fault,
-        (None, _) => return format!("shard {} died", shard.shard),
-    };
+fn death(shard: &ShardReport, fault: &str) -> String {
+    let exit = shard.exits.last().filter(|_| fault == ShardFault::Died.to_string());
+    let end = exit.map_or(fault, String::as_str);
     let when = if shard.has_reported() {
         format!("at {}", seconds(shard.totals.duration_s))
     } else {
@@ -159,12 +157,14 @@ fn death(shard: &ShardReport) -> String {
     format!("client shard {} {end} {when}", shard.shard)
 }
 
-/// Clause on figures that are not those of the target.
-fn doubt(report: &Report) -> Option<&'static str> {
+/// Clause on figures that are not those of the target, with the cause.
+fn doubt(report: &Report) -> Option<String> {
     match report.validity.verdict {
-        Verdict::ClientLimited => Some("this client was slow"),
-        Verdict::ConcurrencyLimited => Some("the connections were too few"),
-        Verdict::Disturbed => Some("the machine was disturbed"),
+        Verdict::ClientLimited => Some(format!("this client was slow ({})", client_fault(report))),
+        Verdict::ConcurrencyLimited => {
+            Some("this client had too few connections (-c), so requests waited for one".to_owned())
+        }
+        Verdict::Disturbed => Some("this machine was disturbed (see Validity)".to_owned()),
         _ => None,
     }
 }

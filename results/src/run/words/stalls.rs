@@ -2,7 +2,7 @@
 
 use super::failures::{causes_in_words, clause};
 use super::times::{Clocked, figure};
-use crate::run::report::{IntervalRow, Report, ShardReport, Spread, thresholds};
+use crate::run::report::{IntervalRow, PROXY, Report, ShardReport, Spread, thresholds};
 use crate::show::text::{counted, micros, seconds};
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{AnswerBins, Series};
@@ -111,13 +111,15 @@ impl Stalls {
         (self.each.len() >= count && self.each.windows(2).all(is_near)).then_some(mean)
     }
 
-    /// `the target stalled 12 times, for up to 1.10 s`; none without any.
-    pub(super) fn title(&self) -> Option<String> {
+    /// `the target stalled 12 times, for up to 1.10 s`; none without any. Behind a proxy, either may have stalled.
+    pub(super) fn title(&self, report: &Report) -> Option<String> {
         let longest = micros(self.longest()?.length_s() * 1e6);
+        let is_proxied = report.plan.run.workload.contains_key(PROXY);
+        let stalled = if is_proxied { "responses stalled" } else { "the target stalled" };
         Some(match self.each.len() {
-            1 => format!("the target stalled for {longest}"),
-            2 => format!("the target stalled twice, for up to {longest}"),
-            count => format!("the target stalled {count} times, for up to {longest}"),
+            1 => format!("{stalled} for {longest}"),
+            2 => format!("{stalled} twice, for up to {longest}"),
+            count => format!("{stalled} {count} times, for up to {longest}"),
         })
     }
 

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use super::failures::{clause, cut_off_share};
+use super::finding::event;
 use super::outcome::shortfall;
 use super::rows::is_unsent;
 use super::stalls::Stalls;
@@ -80,7 +81,7 @@ fn qualified(report: &Report) -> String {
     match report.validity.verdict {
         Verdict::Valid if !restriction(report).is_empty() => word + ", with a restriction",
         Verdict::Errors if clause(report).is_some() && cut_off_share(report).is_none() => {
-            word + ": valid for good responses only"
+            format!("valid for good responses only ({word})")
         }
         _ if have_failed_besides(report) => format!("{}, {word}", self::word(Verdict::Errors)),
         _ => word,
@@ -129,6 +130,9 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         Verdict::ClientLimited => "The load generator was the bottleneck: the target may be faster than shown.",
         Verdict::TargetLimited if report.ledger.ok + report.ledger.not_found == 0 => {
             "No request succeeded, so these figures say nothing about normal responses."
+        }
+        Verdict::TargetLimited if event(report).is_some_and(|event| event.is_down) => {
+            "No good response came at the end of the run, so its rates are not those of a working target."
         }
         Verdict::TargetLimited => {
             "Too many requests failed, were refused or were cut off, so these figures do not describe normal responses."

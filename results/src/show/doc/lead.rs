@@ -1,5 +1,7 @@
 //! Lead of a document: its outcome, the figures, and how far they can be relied on.
 
+use std::borrow::Cow;
+
 /// Beginning of a document, in the order of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lead {
@@ -15,7 +17,7 @@ pub struct Lead {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figure {
     /// Name in a word or two.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Value with its unit.
     pub value: String,
     /// Population or parts of the value; may be empty.

@@ -69,7 +69,7 @@ impl Layout {
         self.write_status(out, outcome);
         out.push_str("\n| | | |\n|---|---:|---|\n");
         for Figure { name, value, detail } in figures {
-            let _ = writeln!(out, "| {name} | {} | {} |", self.text(value), self.text(detail));
+            let _ = writeln!(out, "| {} | {} | {} |", self.text(name), self.text(value), self.text(detail));
         }
         out.push('\n');
         self.write_status(out, validity);

@@ -81,6 +81,8 @@ pub(super) fn partly_dead(evidence: &Evidence<'_>) -> CheckResult {
 #[derive(Debug, Clone, Copy)]
 struct Dead {
     s: f64,
+    /// Seconds of it, a part of one included, that lasted until the end.
+    at_end: u32,
     /// The time in which requests were due.
     of_s: f64,
 }
@@ -96,27 +98,32 @@ impl Dead {
         let end_s = evidence.totals.duration_s.min(planned_s);
         let is_measured = |row: &&IntervalRow| row.is_after(evidence.plan.warmup);
         let begin_s = evidence.intervals.iter().find(is_measured)?.start_s as f64;
-        let (mut is_dead, mut s) = (false, 0.0);
+        let (mut is_dead, mut s, mut at_end) = (false, 0.0, 0);
         // Failures under way. Those of this machine's own end here and are never due, so the sum may be negative.
         let mut failing = 0_i128;
         for (row, is_answered) in evidence.intervals.iter().zip(IntervalRow::answered(evidence.intervals)) {
             failing += i128::from(row.scheduled_failed.unwrap_or(0));
             is_dead = !is_answered && (is_dead || failing > 0);
             if is_dead && row.binding.pause < PAUSED && is_measured(&row) {
-                s += (end_s - row.start_s as f64).clamp(0.0, INTERVAL.as_secs_f64());
+                let part_s = (end_s - row.start_s as f64).clamp(0.0, INTERVAL.as_secs_f64());
+                (s, at_end) = (s + part_s, at_end + u32::from(part_s > 0.0));
+            }
+            if !is_dead {
+                at_end = 0;
             }
             let others = row.ok + row.not_found + row.throttled + row.aborted;
             failing -= i128::from(row.attempts.saturating_sub(others));
         }
-        Some(Self { s, of_s: (end_s - begin_s).max(0.0) })
+        Some(Self { s, at_end, of_s: (end_s - begin_s).max(0.0) })
     }
 
+    /// True if the target was dead for much of the time, or still at the end, however long it had worked.
     fn is_much(&self) -> bool {
-        self.s >= LEAST_DEAD_S && self.s >= self.of_s * DEAD
+        (self.s >= LEAST_DEAD_S && self.s >= self.of_s * DEAD) || f64::from(self.at_end) >= LEAST_DEAD_S
     }
 
     fn words(self) -> String {
-        let Self { s, of_s } = self;
+        let Self { s, of_s, .. } = self;
         format!(
             "no good response for {s:.0} of the {of_s:.0} seconds while requests failed, so the rate includes a time in which the \
              target did not work. Check its log; the plot of errors shows when"

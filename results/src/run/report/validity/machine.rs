@@ -7,6 +7,7 @@ use super::thresholds::{
 use super::wording::more_room;
 use super::{CheckResult, Evidence, Missing};
 use crate::run::report::SHORTEST_FOR_PRESSURE;
+use crate::show::text::counted;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, rounded_percent};
@@ -50,10 +51,10 @@ pub(super) fn local_ports(evidence: &Evidence<'_>) -> CheckResult {
     let failed = failed_with(evidence, ErrorKind::AddressUnavailable);
     CheckResult::perhaps((failed > 0).then(|| {
         format!(
-            "{} requests found no free local port: this machine has {} for connections from one address to another, and a \
+            "{} found no free local port: this machine has {} for connections from one address to another, and a \
              connection that this side closed first holds its port back for a minute, or for a second over loopback; \
              {MORE_PORTS}",
-            grouped(failed),
+            counted(failed, "request"),
             ports_in_words(evidence)
         )
     }))
@@ -94,9 +95,9 @@ pub(super) fn descriptors(evidence: &Evidence<'_>) -> CheckResult {
     CheckResult::perhaps((failed > 0).then(|| {
         let limit = evidence.environment.nofile.map_or_else(|| "a limited number".to_owned(), grouped);
         format!(
-            "{} requests had no descriptor to connect with: a process here may open {limit}; raise that limit (ulimit -Hn), use \
+            "{} had no descriptor to connect with: a process here may open {limit}; raise that limit (ulimit -Hn), use \
              fewer --connections, or more --shards",
-            grouped(failed)
+            counted(failed, "request")
         )
     }))
 }
