@@ -54,7 +54,8 @@ impl Mark {
             Shape::Steps(all) => json!({ "steps": steps(all, y.format) }),
             Shape::Areas { steps: all, .. } => json!({ "areas": steps(all, y.format) }),
             Shape::Line(points) => {
-                let [x, y] = columns(points.iter().copied(), [x.format, y.format]);
+                let [x, y] = columns(points.iter().copied(), [x.format, y.format])
+                    .map(|values| column(&values.into_iter().map(Some).collect::<Vec<_>>()));
                 json!({ "line": { "x": x, "y": y } })
             }
             Shape::Dots(dots) => {
@@ -101,7 +102,8 @@ fn steps(steps: &[Step], format: Format) -> Value {
     json!({ "from": first.from, "width": first.to - first.from, "end": last.to, "y": column(&values) })
 }
 
-/// Encode values in the shorter way: [`packed`], or listed, where `[n]` repeats the value before it `n` times.
+/// Encode values in the shortest way: [`packed`], with or without the last one, or listed, where `[n]` repeats the value before it `n`
+/// times. The rate of a part of a second at the end has more decimals than all before it.
 fn column(values: &[Option<f64>]) -> Value {
     let mut listed: Vec<Value> = Vec::new();
     for run in values.chunk_by(|a, b| a == b) {
@@ -111,7 +113,13 @@ fn column(values: &[Option<f64>]) -> Value {
         }
     }
     let listed = Value::from(listed);
-    packed(values).filter(|packed| packed.to_string().len() < listed.to_string().len()).unwrap_or(listed)
+    let but_last = values.split_last().and_then(|(last, others)| {
+        let mut column = packed(others)?;
+        column["last"] = json!(last.map(short));
+        Some(column)
+    });
+    let all = [Some(listed), packed(values), but_last];
+    all.into_iter().flatten().min_by_key(|column| column.to_string().len()).unwrap_or_default()
 }
 
 /// Encode values as whole numbers of `digits` digits each, in units of a power of ten and from `least` on; 0 is no value. None for
@@ -201,7 +209,8 @@ mod tests {
         let value = |units: f64| if whole("exponent") < 0.0 { units / power } else { units * power };
         let length = column["digits"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
         let codes = digits.chunks(length).map(code);
-        codes.map(|code| (code > 0.0).then(|| value(whole("least") + code - 1.0))).collect()
+        let values = codes.map(|code| (code > 0.0).then(|| value(whole("least") + code - 1.0)));
+        values.chain(column.get("last").map(Value::as_f64)).collect()
     }
 
     proptest! {
@@ -220,6 +229,9 @@ mod tests {
     #[test]
     fn noise_takes_two_characters_a_value() {
         let noise = (0..3_600_u64).map(|n| Some(20_000.0 + ((n * 7_919) % 6_000) as f64)).collect::<Vec<_>>();
-        assert!(column(&noise).to_string().len() < 3_600 * 2 + 100);
+        let with_a_part = [&noise[..], &[Some(3.061)]].concat();
+        for values in [noise, with_a_part] {
+            assert!(column(&values).to_string().len() < 3_600 * 2 + 100);
+        }
     }
 }

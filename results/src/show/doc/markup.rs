@@ -23,7 +23,7 @@ const SCRIPT: &str = concat!(
 const CHARTS: &str = include_str!("../../../vendor/uplot/uPlot.min.css");
 
 /// SHA-256 of [`SCRIPT`]: no other script may run.
-const SCRIPT_HASH: &str = "WkDc/cxVOoI8OHtXVa3UR6K2BcrmdTTgFMq6fd+CX2A=";
+const SCRIPT_HASH: &str = "SdBsHIOcMtUmLMF73UeHAdRDnIBlS+Yea9sXCKdZpSE=";
 
 /// Markup in the making.
 #[derive(Debug, Default)]

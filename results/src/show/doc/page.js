@@ -44,13 +44,14 @@
       }
       return values;
     }
-    const { least, exponent, digits, text } = column;
+    const { least, exponent, digits, text, last } = column;
     for (let at = 0; at < text.length; at += digits) {
       let code = 0;
       for (const digit of text.slice(at, at + digits)) code = code * codes.size + codes.get(digit);
       const whole = least + code - 1;
       values.push(code === 0 ? null : exponent < 0 ? whole / 10 ** -exponent : whole * 10 ** exponent);
     }
+    if (last !== undefined) values.push(last);
     return values;
   };
 
