@@ -115,11 +115,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let cores = usable_cpus().len().max(1);
     let (method, request) = request::choose(&args)?;
     let (targets, bundled_template) = choose_targets(&args)?;
-    let expect = match &bundled_template {
-        // What answers HEAD has no body to compare, and another method's answer is not an item.
-        Some(_) if args.expect.is_empty() && method == "GET" => Expectations::items(args.seed),
-        _ => Expectations::new(args.expect.clone()).map_err(|error| usage(format!("--expect: {error}")))?,
-    };
+    let expect = choose_expectations(&args, bundled_template.is_some(), &method)?;
     let mut workload = BTreeMap::from([
         ("method".to_owned(), method),
         ("headers".to_owned(), request.header_names().join(", ")),
@@ -214,6 +210,15 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         bundled,
         unresolved,
     })
+}
+
+/// Return the conditions for a good response; of the bundled target, the items that it serves.
+fn choose_expectations(args: &RunArgs, is_bundled: bool, method: &str) -> Result<Expectations, Error> {
+    // What answers HEAD has no body to compare, and another method's answer is not an item.
+    if is_bundled && args.expect.is_empty() && method == "GET" {
+        return Ok(Expectations::items(args.seed));
+    }
+    Expectations::new(args.expect.clone()).map_err(|error| usage(format!("--expect: {error}")))
 }
 
 /// Check flags that depend on no other.

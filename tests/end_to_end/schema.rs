@@ -27,7 +27,9 @@ pub(crate) fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
         Value::Object(entries) => {
-            entries.iter().for_each(|(key, inner)| places(inner, &format!("{at}/{}", key.replace('/', "~1")), found))
+            for (key, inner) in entries {
+                places(inner, &format!("{at}/{}", key.replace('/', "~1")), found);
+            }
         }
         Value::Array(entries) => {
             entries.iter().enumerate().for_each(|(i, inner)| places(inner, &format!("{at}/{i}"), found));

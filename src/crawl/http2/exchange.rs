@@ -140,15 +140,15 @@ impl StreamSlot {
                     self.note(watch);
                     let status = response.status().as_u16();
                     let (held, content) = (self.shared.held, self.shared.content);
-                    let head = lent(response.headers(), |fields| {
+                    let facts = lent(response.headers(), |fields| {
                         let coding = if content == Content::Decoded { Coding::of(fields) } else { Coding::Identity };
                         HeadFacts { coding, ..HeadFacts::read(status, fields, held) }
                     });
                     incoming.expected.begin(status);
                     if content == Content::Decoded {
-                        incoming.expected.decode(head.coding);
+                        incoming.expected.decode(facts.coding);
                     }
-                    incoming.head = Some(head);
+                    incoming.head = Some(facts);
                     incoming.part = Part::Content(response.into_body());
                 }
                 Part::Content(content) => match std::task::ready!(content.poll_data(cx)) {
