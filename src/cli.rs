@@ -52,6 +52,7 @@ pub(crate) use proxy::NO_PROXY;
 pub use proxy::ProxyArgs;
 pub use recorded::Typed;
 pub(crate) use recorded::{given_in_rounds, is_recorded, refused_in_rounds};
+pub(crate) use report::check_png;
 pub use report::{Ground, ReportArgs};
 pub use request::RequestArgs;
 pub use run::{OutputFormat, RunArgs};

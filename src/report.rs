@@ -9,13 +9,14 @@ use crawlmark_results::run::report::CommandLine;
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
 use crawlmark_results::show::plot;
 
-use crate::cli::{Destination, ReportArgs, is_recorded};
+use crate::cli::{Destination, ReportArgs, check_png, is_recorded};
 use crate::error::{DONE, Error};
 use crate::export;
 use crate::terminal;
 
 /// Remakes, and returns the exit code.
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
+    check_png(args.png).map_err(Error::Usage)?;
     if let Some(ask) = args.cut.ask() {
         return cut::cut(args, &ask);
     }

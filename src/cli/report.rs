@@ -33,7 +33,7 @@ Examples:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png=dark";
 
 /// Help of `--png`.
-pub(super) const PNG: &str = "Save each plot as PNG, too, light or dark [default: light]";
+pub(super) const PNG: &str = "Save plots as PNG, too (builds with --features png) [default: light]";
 
 /// Background of PNG plots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -42,6 +42,19 @@ pub enum Ground {
     Light,
     /// Nearly black
     Dark,
+}
+
+/// Refuse PNG plots of a program that cannot draw them.
+///
+/// # Errors
+/// In builds without the feature `png`.
+pub(crate) fn check_png(png: Option<Ground>) -> Result<(), String> {
+    if png.is_none() || plot::CAN_DRAW_PNG {
+        return Ok(());
+    }
+    Err("--png: this program was built without PNG. Plots are saved as SVG without this flag; for PNG, build crawlmark with \
+         `--features png`"
+        .to_owned())
 }
 
 impl From<Ground> for plot::Ground {

@@ -56,7 +56,7 @@ Examples:
   The cost of TLS, against the bundled target:
     crawlmark run --target-tls
   HTTP/2 with 100 requests in flight on one connection:
-    crawlmark run 'https://127.0.0.1:8443/items/{id}' --http 2 -c 1 --streams 100
+    crawlmark run 'https://127.0.0.1/items/{id}' --http 2 -c 1 --streams 100
   One number for a script:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' -n 10k --json \\
         | jq .latency.service.p99_us";

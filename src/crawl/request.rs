@@ -56,7 +56,7 @@ pub enum ShapeError {
     #[error("--method {0} cannot be used for a crawl: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")]
     Unsupported(String),
     /// Not `name: value`.
-    #[error("--header `{0}` (its value is not shown: it may be a secret) is not one line of the form `name: value`")]
+    #[error("--header `{0}` (the value is not shown) is not one line of the form `name: value`")]
     Header(String),
     /// More than one `Host`.
     #[error("--header Host is there twice: keep one of them")]

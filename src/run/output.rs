@@ -2,7 +2,7 @@
 
 use crawlmark_results::export::Format;
 
-use crate::cli::{Destination, Export, Ground, OutputFormat, RunArgs};
+use crate::cli::{Destination, Export, Ground, OutputFormat, RunArgs, check_png};
 use crate::error::{Error, GATE, K6_GATE};
 use crate::export;
 
@@ -65,6 +65,7 @@ impl OutputOptions {
             (false, false, false) => Output::Summary,
         };
         export::check(&exports, None)?;
+        check_png(args.png).map_err(Error::Usage)?;
         Ok(Self { output, exports, png: args.png, codes: if args.k6_exit_codes { Codes::K6 } else { Codes::Own } })
     }
 

@@ -39,7 +39,7 @@ pub use self::capacity::capacity;
 pub use self::climb::climb;
 pub use self::costs::{Cost, costs};
 pub use self::pairs::pairs;
-pub use self::png::{Ground, PngError, Rasterizer};
+pub use self::png::{CAN_DRAW_PNG, Ground, PngError, Rasterizer};
 pub use self::scaling::scaling;
 use self::seconds::{PAGE, PICTURE, Seconds};
 use crate::run::report::Report;

@@ -351,9 +351,9 @@ mod tests {
     fn a_pause_says_how_long_it_lasts() {
         let mut paused = live(1_000, vec![shard(1_000, 500)]);
         paused.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_millis(11_300) });
-        assert_eq!(lines(&plan(1), &paused, 99)[0], "paused   12s to go  as the target asked");
+        assert_eq!(lines(&plan(1), &paused, 99)[0], "paused   for 12s more  as the target asked");
         paused.pause = Some(LivePause { hosts: 2, of: 3, left: Duration::from_millis(11_300) });
-        assert_eq!(lines(&plan(1), &paused, 99)[0], "paused   2 of 3 hosts  the next for 12s");
+        assert_eq!(lines(&plan(1), &paused, 99)[0], "paused   on 2 of 3 hosts  the next for 12s");
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn line(now: &Now<'_>) -> String {
         let _ = write!(text, "  {name} {}", grouped(count));
     }
     if let Some(pause) = now.live.pause {
-        let _ = write!(text, "  paused, {}", pause_words(pause));
+        let _ = write!(text, "  paused {}", pause_words(pause));
     }
     if let Some((cause, _)) = errors(counters).first() {
         let _ = write!(text, "  mostly {cause}");
@@ -125,7 +125,7 @@ mod tests {
         then.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(4) });
         then.stopping = Some(Stopping::BySignal);
         let line = line(&gauge.read(&then));
-        let end = "throttled 75 (10.0 % now)  abandoned 4  paused, 4s to go  58s to go  stopping\n";
+        let end = "throttled 75 (10.0 % now)  abandoned 4  paused for 4s more  58s to go  stopping\n";
         assert!(line.ends_with(end), "{line}");
     }
 }

@@ -55,7 +55,11 @@ pub(super) fn stop_words(stopping: Stopping, open: u32) -> String {
 /// Describe a pause: the time left, or the number of paused hosts.
 pub(super) fn pause_words(pause: LivePause) -> String {
     let left = to_go(pause.left);
-    if pause.hosts >= pause.of { format!("for {left} more") } else { format!("{} of {} hosts", pause.hosts, pause.of) }
+    if pause.hosts >= pause.of {
+        format!("for {left} more")
+    } else {
+        format!("on {} of {} hosts", pause.hosts, pause.of)
+    }
 }
 
 /// Describe the first failure of a cause and its remedy; none where nothing is known.

@@ -13,6 +13,7 @@ impl Workload for Throttling {
         if id > 0 {
             tokio::time::sleep(10 * MS).await;
         }
+        flight.opened(OPENED_NS);
         let sent = clear_to_send().await;
         flight.note(InFlight { sent, first_byte: None, bytes_sent: SENT, bytes_received: RECEIVED });
         tokio::time::sleep(5 * MS).await;

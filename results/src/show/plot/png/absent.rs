@@ -10,6 +10,6 @@ impl Raster {
 
     #[expect(clippy::unused_self, reason = "the one that can draw needs it")]
     pub(super) fn draw(&self, _: &str) -> Result<Vec<u8>, String> {
-        Err("this program was built without it: build it with the feature `png`".to_owned())
+        Err("this program was built without PNG: build crawlmark with `--features png`".to_owned())
     }
 }
