@@ -58,7 +58,7 @@ counters! {
         redirects: u64 as "redirects",
         /// Connections opened.
         connections_opened: u64 as "connections opened",
-        /// Those of them that carried no request: the run ended while a limit or a pause held its first one back.
+        /// Opened connections that carried no request: the run ended while a limit or a pause held their first one back.
         connections_unused: u64 as "opened and never used",
         /// Connections closed because the target sent bytes that no request had asked for.
         unsolicited: u64 as "closed for unsolicited bytes",
