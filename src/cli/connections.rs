@@ -23,7 +23,8 @@ pub struct ConnectionArgs {
     pub unix_socket: Option<PathBuf>,
     /// Close connections that were idle for TIME
     ///
-    /// Set it below the target's own limit: a request on a connection that the target is about to close may fail.
+    /// Set it below the target's own limit: a request on a connection that the target is about to close may fail. Needs
+    /// HTTP/1.1.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub idle_timeout: Option<Duration>,
     /// Open at most N connections per second, over all shards

@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crawlmark_harness::units::nearest;
 
 /// Names that other tools have for flags of this one.
-const FLAGS: [(&str, &str); 18] = [
+const FLAGS: [(&str, &str); 19] = [
     ("--clients", "--connections"),
     ("--concurrency", "--connections"),
     ("--count", "--items"),
@@ -18,6 +18,7 @@ const FLAGS: [(&str, &str); 18] = [
     ("--max-time", "--timeout"),
     ("--output", "--out"),
     ("--parallel", "--connections"),
+    ("--port", "--listen"),
     ("--silent", "--quiet"),
     ("--thresholds", "--threshold"),
     ("--threads", "--shards"),

@@ -48,7 +48,8 @@ redirects and in retries, without the retry budget. The item is judged by the
 last response. A redirect to a host that is not in the URLs fails
 (redirect_refused): add one of its URLs to --urls. --header authorization and
 cookie, --auth and --bearer-env are not sent to another host. More redirects fail
-(too_many_redirects). With 0, a redirect is a response like any other.
+(too_many_redirects). With 0, a redirect is a response like any other. Needs
+HTTP/1.1.
 
   crawlmark run 'http://127.0.0.1:8080/{id}' --follow 5";
 
@@ -78,8 +79,8 @@ pub struct RequestArgs {
     pub id_format: Option<IdFormat>,
     /// Crawl the IDs in random order, by --seed; each once
     ///
-    /// The order is a permutation of --ids (with -n: N of them), or of the first N IDs. It is the same for every number of
-    /// shards, and keeps caches of the target from being warmed in order.
+    /// Of --ids; of IDs 0 to N-1 with -n alone; of 0..100m with neither; with both, N random ones of --ids. The order is the same for
+    /// every number of shards, and keeps caches of the target from being warmed in order.
     #[arg(long)]
     pub shuffle: bool,
     /// Accept gzip, br and zstd, and decode responses before checking them
@@ -92,7 +93,7 @@ pub struct RequestArgs {
     ///
     /// A connection that replaces another one goes on with its cookies, as a browser would. With {session} in --proxy, each
     /// session has cookies of its own. Path, Secure, Max-Age and Expires are honoured; a cookie never goes to another host. At
-    /// most 50 per jar, of 4 KiB each.
+    /// most 50 per jar, of 4 KiB each. Needs HTTP/1.1.
     #[arg(long)]
     pub cookies: bool,
 }

@@ -415,7 +415,7 @@ pub struct RunArgs {
     pub slo_p99: Option<Duration>,
     /// Fail if the error rate exceeds SHARE, as in 1% or 0.01
     ///
-    /// Short for --threshold `error_rate <= SHARE`: attempts that were neither good, nor not found, nor throttled.
+    /// Short for --threshold `error_rate <= SHARE`: attempts that were neither good, nor not found, nor throttled, nor followed redirects.
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Thresholds")]
     pub max_error_rate: Option<Condition>,
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does

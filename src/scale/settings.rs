@@ -186,7 +186,7 @@ fn refuse_own(args: &ScaleArgs) -> Result<(), Error> {
     let has = |name: &str| given.iter().any(|given| given == name);
     for flag in ["shards", "connections"] {
         if has(flag) {
-            return usage(format!("--{flag} is what sizes are made of: write it before --, as a list"));
+            return usage(format!("`scale` varies --{flag}: write it before --, as in --{flag} 1,2,4"));
         }
     }
     if args.duration.is_some() && has("duration") {

@@ -36,7 +36,7 @@ pub enum RateError {
     #[error("`{0}` is more than 1g (1,000,000,000), the highest rate: to send as fast as possible, leave the rate out")]
     TooHigh(String),
     /// No request at all.
-    #[error("`{0}` allows no request: write at least 1; less than one per second is N/min or N/h, for example 30/min")]
+    #[error("`{0}` allows nothing: write at least 1; less than one per second is N/min or N/h, for example 30/min")]
     Nothing(String),
     /// None of the forms: another number of parts, or a part that is no number.
     #[error(

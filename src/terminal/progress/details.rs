@@ -319,8 +319,8 @@ mod tests {
             stopped.stopping = Some(stopping);
             lines(&plan(1), &stopped, 99)[0].clone()
         };
-        assert_eq!(shown(Stopping::ByObserver), "stopping press Ctrl-C to not wait for 8 open requests");
-        assert_eq!(shown(Stopping::BySignal), "stopping press Ctrl-C again to not wait for 8 open requests");
+        assert_eq!(shown(Stopping::ByObserver), "stopping press Ctrl-C to abandon 8 open requests");
+        assert_eq!(shown(Stopping::BySignal), "stopping press Ctrl-C again to abandon 8 open requests");
         assert!(shown(Stopping::AtOnce).contains("again to kill the shards"));
     }
 

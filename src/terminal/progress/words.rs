@@ -47,8 +47,9 @@ pub(super) fn stop_words(stopping: Stopping, open: u32) -> String {
         (Stopping::AtOnce, _) => {
             "press Ctrl-C again to kill the shards, which loses what they have not reported".to_owned()
         }
-        (_, 1) => format!("press Ctrl-C{again} to not wait for 1 open request"),
-        _ => format!("press Ctrl-C{again} to not wait for {} open requests", grouped(open.into())),
+        (_, 0) => "no request is open".to_owned(),
+        (_, 1) => format!("press Ctrl-C{again} to abandon 1 open request"),
+        _ => format!("press Ctrl-C{again} to abandon {} open requests", grouped(open.into())),
     }
 }
 

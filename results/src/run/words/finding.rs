@@ -206,6 +206,8 @@ fn client(report: &Report) -> Option<String> {
     Some(match shortfall(report) {
         _ if is_kept(report) => "Times may be overstated".to_owned(),
         None => format!("{}: limited by this client", rate(report)),
+        // What the title names explains the shortfall.
+        Some(_) if report.binding.pause >= NOTABLE => format!("This client was slow, too ({})", client_fault(report)),
         Some(_) => format!("Limited by this client ({})", client_fault(report)),
     })
 }
@@ -300,7 +302,9 @@ fn pace(report: &Report) -> String {
         Some((_, by)) if by == budget_flag(report) && is_kept(report) => format!("{} requested", rate(report)),
         Some((part, by)) => limited(report, by, part),
         None if by_rate + concurrency + pause + target + idle <= 0.0 => format!("{} good", rate(report)),
-        None if idle >= NOTABLE => format!("{} good: {IDLE} {} of the time", rate(report), rounded_percent(idle)),
+        None if idle >= NOTABLE => {
+            format!("{} good: nothing was left to send for {} of the time", rate(report), rounded_percent(idle))
+        }
         None if concurrency >= NOTABLE => {
             let peak = grouped(report.totals.peak_in_flight);
             format!("{} good: at most {peak} of the {} were in use", rate(report), connections())

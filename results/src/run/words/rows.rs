@@ -129,8 +129,12 @@ pub(super) fn ended_in_warmup(report: &Report) -> Option<String> {
 
 fn retries(report: &Report) -> String {
     let mut row = format!(
-        "{}; {} succeeded first time; items took {}",
-        grouped(report.totals.retries),
+        "{}{}; {} succeeded first time; items took {}",
+        grouped(report.totals.retries.saturating_sub(report.totals.redirects)),
+        match report.totals.redirects {
+            0 => String::new(),
+            redirects => format!(", and {} followed", counted(redirects, "redirect")),
+        },
         counted(report.totals.ok_at_first, "item"),
         report.latency(Series::Item).map_or_else(String::new, times::spectrum)
     );
@@ -161,12 +165,17 @@ fn throttling(report: &Report) -> String {
         );
     }
     if let (Some(mean), Some(max)) = (report.throttling.recovery_mean_s, report.throttling.recovery_max_s) {
-        let _ = write!(row, "; recovery took {} on average, {} at most", seconds(mean), seconds(max));
+        let _ = write!(
+            row,
+            "; from a throttled response to the next good one {} on average, {} at most",
+            seconds(mean),
+            seconds(max)
+        );
     }
     if honoured + violated > 0 {
         let _ = write!(
             row,
-            "\n{} asked for a wait; {} respected, {} violated (counted per shard)",
+            "\n{} asked for a wait: {} respected, {} violated (overlapping waits count once per shard)",
             counted(promises, "response"),
             counted(honoured, "wait"),
             grouped(violated)
@@ -401,7 +410,9 @@ fn witness_row(witness: &Witness, is_proxied: bool) -> String {
         }
         (Some(true), 0) => "the target's own counts match: every request, status, ID and connection".to_owned(),
         (Some(true), cut_off) => {
-            format!("the target's own counts match; {cut_off} requests were cut off and may not have arrived")
+            format!(
+                "the target's own counts match; {cut_off} requests timed out or were cut off, and may not have arrived"
+            )
         }
         (Some(false), _) => format!("the target's own counts DIFFER: {}", witness.differences.join("; ")),
         (None, _) => {

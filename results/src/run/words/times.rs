@@ -78,7 +78,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("service", format!("{}\n{of_what}", spectrum(service)).trim_end().to_owned()));
     }
     if let Some(ttfb) = report.latency(Series::Ttfb).filter(|ttfb| ttfb.count + ttfb.censored > 0) {
-        rows.push(("first byte", spectrum(ttfb)));
+        rows.push(("first byte", format!("{} (of all responses)", spectrum(ttfb))));
     }
     rows
 }
@@ -128,7 +128,7 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
     };
     Some(format!(
         "1 request in {one_in} took {}{}, counted from when a user would have sent it; once sent, {most} had a response \
-         within {}{}: the rest was waiting {}",
+         within {}{}: the rest of the time went into waiting {}",
         micros(from_intended),
         if response.is_at_least(key) { " at least" } else { " or longer" },
         micros(from_sent),

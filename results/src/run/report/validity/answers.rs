@@ -2,7 +2,7 @@
 
 use super::thresholds::{
     CUT_OFF_CLOSED, DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, LEAST_PARTLY_DEAD_S, LONGER_THAN_SLOWEST, MOST_FAILED,
-    PARTLY_DEAD, PAUSED, THROTTLED,
+    MOST_MISSED, PARTLY_DEAD, PAUSED, THROTTLED,
 };
 use super::{CheckResult, Evidence};
 use crate::run::report::causes::{self, cause_in_words, listed};
@@ -149,7 +149,11 @@ fn silence_at_the_end(evidence: &Evidence<'_>) -> Option<String> {
     let service = shards.iter().filter_map(|shard| shard.latency.get(Series::ServiceOk.name())?.slowest_us());
     let slowest_s = service.fold(0.0, f64::max) / 1e6;
     let measured_s = (totals.duration_s - evidence.plan.warmup.as_secs_f64()).max(0.0);
-    let is_long = silent_s >= LEAST_DEAD_S.max(measured_s * DEAD) && silent_s > slowest_s * LONGER_THAN_SLOWEST;
+    // Of few requests, only a long silence says something.
+    let missed = silent_s * totals.attempts as f64 / totals.duration_s;
+    let is_long = silent_s >= LEAST_DEAD_S
+        && silent_s > slowest_s * LONGER_THAN_SLOWEST
+        && (silent_s >= measured_s * DEAD || missed >= MOST_MISSED);
     // However short the run was.
     let is_all = totals.attempts > 0 && ledger.aborted == totals.attempts;
     let is_silent = ledger.aborted > 0 && !intervals.is_empty() && !paused && (is_long || is_all);

@@ -93,6 +93,10 @@ pub(super) const LEAST_PARTLY_DEAD_S: f64 = 1.0;
 /// Factor: a target that is silent for this many times its slowest good answer has stopped answering.
 pub(super) const LONGER_THAN_SLOWEST: f64 = 2.0;
 
+/// Responses that a silence at the end of the run lacks, at the run's mean rate. By chance, a Poisson process has a gap of ten mean ones
+/// once in 22,000 (e^10) gaps.
+pub(super) const MOST_MISSED: f64 = 10.0;
+
 /// Part of a second in which the target had asked for a pause, from which on it is no time without an answer.
 pub(crate) const PAUSED: f64 = 0.5;
 
