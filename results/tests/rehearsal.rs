@@ -1333,7 +1333,10 @@ fn the_waits_of_what_was_never_sent_have_their_part_in_what_was_waited_for() {
     let lag = report.latency.get_mut("sched_lag").unwrap();
     lag.mean_us = Some(79.0);
     let text = words::doc(&report, &[]).terminal(usize::MAX);
-    assert!(text.contains("the rest was waiting for a free connection: all of them were in use"), "{text}");
+    assert!(
+        text.contains("the rest of the time went into waiting for a free connection: all of them were in use"),
+        "{text}"
+    );
     assert!(!text.contains("for this client"), "{text}");
 }
 
@@ -1416,7 +1419,7 @@ fn waits_while_connections_were_free_name_the_limit_on_their_host() {
     let text = said(&report);
     assert!(!text.contains("-c;") && !text.contains("free connection"), "{text}");
     assert!(text.contains("Raise --per-host-connections (1 now)"), "{text}");
-    assert!(text.contains("the rest was waiting for --per-host-connections"), "{text}");
+    assert!(text.contains("the rest of the time went into waiting for --per-host-connections"), "{text}");
     assert!(text.contains("1 request in 10 waited") && !text.contains("1 request in 100"), "200 have no p99: {text}");
     assert_eq!(report.validity.verdict, crawlmark_results::run::report::Verdict::BudgetLimited, "{text}");
     let [pool, budget] = ["pool_wait", "budget_wait"].map(|series| &report.latency[series]);
@@ -1442,7 +1445,7 @@ fn waits_for_the_pause_of_another_host_and_what_they_dropped_name_the_pause() {
     let report = run_against(&plan, &[], |_, _| MS, refused).report(&plan);
     let text = said(&report);
     assert!(!text.contains("-c;") && !text.contains("free connection"), "{text}");
-    assert!(text.contains("the rest was waiting for a throttle pause to end"), "{text}");
+    assert!(text.contains("the rest of the time went into waiting for a throttle pause to end"), "{text}");
     assert!(!text.contains("because --per-host-rate did not allow them"), "{text}");
 }
 
@@ -1465,7 +1468,8 @@ fn a_rate_for_each_host_is_the_limit_where_the_rate_is_not_used_up() {
     };
     let text = open(100, 10);
     assert!(
-        text.contains("limited by  --per-host-rate ") && text.contains("the rest was waiting for --per-host-rate"),
+        text.contains("limited by  --per-host-rate ")
+            && text.contains("the rest of the time went into waiting for --per-host-rate"),
         "{text}"
     );
     assert!(!text.contains("-c;") && !text.contains("free connection") && !text.contains("found to sustain"), "{text}");
@@ -1490,7 +1494,9 @@ fn a_single_throttled_answer_of_a_run_that_was_stopped_in_its_pause_is_in_the_ca
     let caption = caption(&plot::all(&report), "throughput").unwrap();
     assert!(caption.contains("% throttled") && !caption.contains("none throttled"), "{caption}");
     let text = said(&report);
-    let kept = format!("{throttled} responses asked for a wait; 2 waits respected, 0 violated (counted per shard)");
+    let kept = format!(
+        "{throttled} responses asked for a wait: 2 waits respected, 0 violated (overlapping waits count once per shard)"
+    );
     let kept = kept.replace("1 responses", "1 response");
     assert!(text.contains(&kept), "{kept}, not in {text}");
 }

@@ -445,7 +445,7 @@ fn a_gate_that_stopped_a_run_is_named_and_one_that_came_too_late_is_not() {
     let stopped = closed(true);
     assert_eq!(stopped.stopped_by.as_deref(), Some("errors[1s] < 5"));
     assert!(words::doc(&stopped, &[]).terminal(200).contains("this stopped the run"));
-    assert!(words::doc(&stopped, &plot::all(&stopped)).markdown().contains("FAILED: errors\\[1s\\] is "));
+    assert!(words::doc(&stopped, &plot::all(&stopped)).markdown().contains(": errors\\[1s\\] is "));
     assert_eq!(closed(false).stopped_by, None);
 }
 

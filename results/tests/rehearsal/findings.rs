@@ -104,7 +104,14 @@ fn a_finding_says_what_held_and_nothing_else() {
             "No good response from 4 s to 7 s",
         ),
         ("a warm-up only", warm, fast, good, Verdict::NothingMeasured, "Nothing was measured: the run ended"),
-        ("refused", ignoring, fast, refuses, Verdict::TargetLimited, "99.0 % of requests were throttled; ended after "),
+        (
+            "refused",
+            ignoring,
+            fast,
+            refuses,
+            Verdict::TargetLimited,
+            "99.0 % of requests were throttled; finished after ",
+        ),
         (
             "half not found",
             paced(8),

@@ -174,9 +174,11 @@ fn silence(report: &Report) -> Option<RunEvent> {
     let good: u64 = before().map(|row| row.ok + row.not_found).sum();
     let until = match before().count() {
         0 => None,
-        count => Some(format!("Until then {}/s good", decimal(good as f64 / count as f64))),
+        count => Some(format!("Until {}, {}/s were good", seconds(from_s), decimal(good as f64 / count as f64))),
     };
-    let details = until.into_iter().chain(remedy(report).map(capital)).collect::<Vec<_>>().join(". ");
+    // A target that responded has been found.
+    let advice = if good > 0 { Some("Check whether the target still runs, and its log") } else { remedy(report) };
+    let details = until.into_iter().chain(advice.map(capital)).collect::<Vec<_>>().join(". ");
     Some(RunEvent { title, details: Some(details).filter(|text| !text.is_empty()), is_down: true, is_cause: true })
 }
 
@@ -212,22 +214,31 @@ fn client(report: &Report) -> Option<String> {
     })
 }
 
-/// Describe what slowed this client: `shard 1 did not run for 300 ms`.
-pub(super) fn client_fault(report: &Report) -> String {
-    let worst = |of: &dyn Fn(&ShardReport) -> Option<f64>, least: f64| {
-        let known = report.shards.iter().filter_map(|shard| Some((of(shard)?, shard.shard)));
-        known.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(most, _)| *most >= least)
-    };
-    let late = |shard: &ShardReport| shard.latency.get(Series::SchedLag.name())?.p99_us;
+/// Describe the shard that was paused for longest: `shard 1 did not run for 300 ms`; none if none was for a notable time.
+pub(super) fn paused_shard(report: &Report) -> Option<String> {
     let paused = |shard: &ShardReport| shard.latency.get(Series::LoopLag.name())?.max_us;
+    let (us, shard) = worst(report, &paused, thresholds::FREEZE_US)?;
+    Some(format!("shard {shard} did not run for {}", micros(us)))
+}
+
+/// Return the largest reading of a shard and its number, if that is at least `least`.
+fn worst(report: &Report, of: &dyn Fn(&ShardReport) -> Option<f64>, least: f64) -> Option<(f64, u32)> {
+    let known = report.shards.iter().filter_map(|shard| Some((of(shard)?, shard.shard)));
+    known.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(most, _)| *most >= least)
+}
+
+/// Describe what slowed this client: `shard 1 used 99 % of a CPU`.
+pub(super) fn client_fault(report: &Report) -> String {
+    let worst = |of: &dyn Fn(&ShardReport) -> Option<f64>, least: f64| worst(report, of, least);
+    let late = |shard: &ShardReport| shard.latency.get(Series::SchedLag.name())?.p99_us;
     if let Some((part, shard)) = worst(&|shard| shard.usage.cpu_share, thresholds::CPU_USE) {
         format!("shard {shard} used {} of a CPU", rounded_percent(part))
     } else if let Some((part, shard)) = worst(&|shard| shard.usage.run_delay_share, thresholds::RUN_DELAY) {
         format!("shard {shard} waited for a CPU {} of the time", rounded_percent(part))
+    } else if let Some(paused) = paused_shard(report) {
+        paused
     } else if let Some((us, shard)) = worst(&late, thresholds::SCHED_LAG_US) {
         format!("shard {shard} sent 1 % of its requests at least {} late", micros(us))
-    } else if let Some((us, shard)) = worst(&paused, thresholds::FREEZE_US) {
-        format!("shard {shard} did not run for {}", micros(us))
     } else {
         "see Validity".to_owned()
     }

@@ -1,7 +1,7 @@
 //! Outcome of a run: thresholds, who stopped it, and how it ended.
 
-use super::failures::{clause, error_share};
-use super::finding::{client_fault, event, finding, limit, starved};
+use super::failures::{causes_in_words, clause, error_share, suspect};
+use super::finding::{RunEvent, client_fault, event, finding, limit, paused_shard, starved};
 use super::gates::{brief, margin, parts, seen, value};
 use super::rows::{budget_flag, ended_in_warmup, is_unsent};
 use super::stalls::Stalls;
@@ -21,13 +21,17 @@ const REACHED: f64 = 0.5;
 pub(crate) fn status(report: &Report) -> Status {
     let (failed, undecided) = (gates(report, Some(false)), gates(report, None));
     let named = |gates: &[&GateReport]| match (gates, report.gates.len()) {
-        ([gate], 1) => threshold(gate),
-        ([gate], all) => format!("1 of {all} thresholds, {}", threshold(gate)),
+        ([gate], 1) => threshold(gate) + &cause(report, gate),
+        ([gate], all) => format!("1 of {all} thresholds, {}", threshold(gate) + &cause(report, gate)),
         (gates, all) => format!("{} of {all} thresholds", gates.len()),
     };
-    let mut clauses = vec![ending(report)];
+    let mut clauses: Vec<String> = Some(ending(report)).filter(|end| !end.is_empty()).into_iter().collect();
     match (failed.is_empty(), undecided.is_empty(), report.gates.len()) {
         (_, _, 0) => {}
+        (false, ..) if report.stopped_by.is_some() => {
+            let end = end(report, "stopped");
+            clauses.insert(0, format!("FAILED, {end}: {}", named(&failed)));
+        }
         (false, ..) => clauses.insert(0, format!("FAILED: {}", named(&failed))),
         (true, false, _) => clauses.insert(0, format!("UNDECIDED: {}", named(&undecided))),
         (true, true, passed) => clauses.push(format!("{} passed", counted(passed as u64, "threshold"))),
@@ -67,6 +71,20 @@ fn threshold(gate: &GateReport) -> String {
     }
 }
 
+/// True of a failed threshold of errors.
+fn counts_errors(gate: &GateReport) -> bool {
+    gate.ok == Some(false) && gate.expression.trim_start().starts_with("error")
+}
+
+/// Cause of a failed threshold of errors, or the exoneration of this client for one of times; empty for others.
+fn cause(report: &Report, gate: &GateReport) -> String {
+    if gate.ok == Some(false) && gate.unit == "us" && report.validity.verdict == Verdict::Valid {
+        return ", while this client kept up".to_owned();
+    }
+    let causes = causes_in_words(report).filter(|_| counts_errors(gate));
+    causes.map_or_else(String::new, |causes| format!(": {causes}{}", suspect(report)))
+}
+
 fn gates(report: &Report, ok: Option<bool>) -> Vec<&GateReport> {
     report.gates.iter().filter(|gate| gate.ok == ok).collect()
 }
@@ -89,12 +107,11 @@ fn severity(report: &Report) -> Severity {
 /// The end of the run.
 fn ending(report: &Report) -> String {
     let after = seconds(report.totals.duration_s);
-    let planned = report.plan.run.duration.map(|planned| planned.as_secs_f64());
-    let of = planned.filter(|planned_s| *planned_s > report.totals.duration_s);
-    let of = of.map_or_else(String::new, |planned_s| format!(" of {}", seconds(planned_s)));
-    let stopped = |by: &str| format!("stopped{by} after {after}{of} (partial result)");
+    let stopped = |by: &str| end(report, &format!("stopped{by}")) + " (partial result)";
     let has_failed = !gates(report, Some(false)).is_empty();
-    let event = event(report);
+    // A failed threshold of errors has their causes.
+    let is_said = |event: &RunEvent| !event.is_cause && report.gates.iter().any(counts_errors);
+    let event = event(report).filter(|event| !is_said(event));
     let short = shortfall(report).filter(|_| event.as_ref().is_none_or(|event| !event.is_cause));
     let event = event.map(|event| event.title);
     let is_clear = event.is_none() && short.is_none();
@@ -102,21 +119,30 @@ fn ending(report: &Report) -> String {
     let end = match (report.interrupted_by, &report.stopped_by) {
         (Some(SIGINT), _) => stopped(" by Ctrl-C"),
         (Some(signal), _) => stopped(&format!(" by signal {signal}")),
-        // The title begins with it.
-        (None, Some(_)) if has_failed => format!("stopped by --stop-if after {after}{of}"),
         (None, Some(threshold)) => stopped(&format!(" by --stop-if '{threshold}'")),
         (None, None) if is_unsent(report) => "nothing was sent".to_owned(),
-        (None, None) if event.is_some() => format!("ended after {after}"),
         (None, None) => format!("finished after {after}{limit}"),
     };
     // A run that ended within its warm-up has its end in the event.
     let is_told = event.is_some() && ended_in_warmup(report).is_some() && !report.interrupted;
+    // The title of a run that a failed threshold stopped begins with it.
+    let is_told = is_told || has_failed && report.stopped_by.is_some() && report.interrupted_by.is_none();
     let end = Some(end).filter(|_| !is_told);
+    // Whoever stopped a run knows that, and reads it first.
+    let (first, last) = if report.interrupted { (end, None) } else { (None, end) };
     // An event and a shortfall have their causes; for a threshold of times or rates this client may be another.
     let is_blurred = gates(report, Some(false)).iter().any(|gate| ["us", "per_s"].contains(&gate.unit.as_str()));
     let doubt = doubt(report).filter(|_| is_clear || is_blurred);
-    let clauses = [missing(report), short, event, doubt, end];
+    let clauses = [missing(report), first, short, event, doubt, last];
     clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// What happened to the run, when, and of how much planned time: `stopped after 4.00 s of 10.0 s`.
+fn end(report: &Report, verb: &str) -> String {
+    let planned = report.plan.run.duration.map(|planned| planned.as_secs_f64());
+    let of = planned.filter(|planned_s| *planned_s > report.totals.duration_s);
+    let of = of.map_or_else(String::new, |planned_s| format!(" of {}", seconds(planned_s)));
+    format!("{verb} after {}{of}", seconds(report.totals.duration_s))
 }
 
 /// Clause on the missing part of a run.
@@ -164,7 +190,10 @@ fn doubt(report: &Report) -> Option<String> {
         Verdict::ConcurrencyLimited => {
             Some("this client had too few connections (-c), so requests waited for one".to_owned())
         }
-        Verdict::Disturbed => Some("this machine was disturbed (see Validity)".to_owned()),
+        Verdict::Disturbed => Some(match paused_shard(report) {
+            Some(paused) => format!("this client was slow ({paused})"),
+            None => "this machine was disturbed (see Validity)".to_owned(),
+        }),
         _ => None,
     }
 }
