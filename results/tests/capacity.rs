@@ -595,6 +595,12 @@ fn its_plot_has_the_limit_the_band_and_what_failed() {
     ] {
         assert!(plot.svg.contains(part), "{part}");
     }
+    // Refused requests have a panel if there were any.
+    let has_refusals = |capacity: &Capacity| plot::capacity(capacity).svg.contains("share of the requests of a probe");
+    let mut refusing = capacity();
+    assert!(!has_refusals(&refusing));
+    refusing.probes[0].throttled_share = 0.3;
+    assert!(has_refusals(&refusing));
     // A search that ended after its first probe has a plot, too.
     let (probes, _) = probes();
     let short = Capacity::new(String::new(), begun(), probes[..1].to_vec(), SearchEnd::OutOfTime);

@@ -367,6 +367,10 @@ fn two_runs_of_which_one_was_disturbed_are_shown_with_what_to_do() {
         markdown.contains("| -34 % |") && markdown.contains("medians of all, as every pair was disturbed"),
         "{markdown}"
     );
+    assert!(shown.contains("after 0 counted pairs (1 was left out)"), "{shown}");
+    let page = |contest: &Contest| contest.doc().html(&contest.plots());
+    assert!(!page(&contest).contains("<figure"), "a plot without a pair");
+    assert!(page(&self::contest(self::rounds(2, 0.5))).contains("<figure"));
 }
 
 #[test]

@@ -413,6 +413,8 @@ fn requests_lie_on_top_of_each_other_by_outcome() {
         let n = n as u64 + 1;
         (row.ok, row.not_found, row.throttled, row.attempts) = (100 * n, 70 * n, 50 * n, 250 * n);
     }
+    report.totals.rejected_by_status = [(500, 300)].into();
+    assert!(texts(&named(&report, "errors")).iter().any(|text| text == "requests failed"));
     let plot = named(&report, "throughput");
     let heights = [("good", 100.0), ("not found", 70.0), ("throttled", 50.0), ("failed", 30.0)];
     for (legend, height) in heights {
@@ -522,7 +524,10 @@ fn the_end_of_a_run_is_no_second() {
     report.totals.peak_in_flight = 7;
     let plot = named(&report, "in-flight");
     assert!(plot.caption.starts_with("Peak concurrency: 7 of"), "{}", plot.caption);
-    assert!(texts(&plot).iter().all(|text| text != "in flight"), "nothing is known of the end of a second");
+    assert!(
+        texts(&plot).iter().all(|text| text != "at the end of each second"),
+        "nothing is known of the end of a second"
+    );
 }
 
 #[test]

@@ -189,6 +189,12 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
     assert_eq!(count(&plot.svg, "circle"), 2 * (4 * 5 + 1));
     assert!(plot.svg.contains("CPUs shared with the target") && plot.svg.contains("client ceiling"));
     assert_eq!(plot.caption, headline);
+    let page = |scaling: &Scaling| scaling.doc().html(&scaling.plots());
+    assert!(page(&scaling).contains("status warning"), "a result that is no answer is no good news");
+    let mut single = scaling;
+    single.curves.iter_mut().for_each(|curve| curve.points.truncate(1));
+    assert!(page(&single).contains("Nothing to compare") && page(&single).contains("status warning"));
+    assert!(!page(&single).contains("<figure"), "a plot of the growth from one size");
 }
 
 #[test]

@@ -70,6 +70,8 @@ pub struct Plot {
     pub figure: String,
     /// Description for the script of a page, as JSON; none of a picture of bars.
     pub data: Option<String>,
+    /// True if it has nothing to show; a page leaves it out.
+    pub is_empty: bool,
 }
 
 impl Plot {
@@ -82,7 +84,15 @@ impl Plot {
     fn over_time(picture: &Chart, page: Option<&Chart>) -> Self {
         let Chart { name, title, caption, .. } = picture;
         let (caption, data) = (visible(caption).into_owned(), page.unwrap_or(picture).json());
-        Self { name, title, caption, svg: picture.svg(), figure: picture.figure(), data }
+        Self {
+            name,
+            title,
+            caption,
+            svg: picture.svg(),
+            figure: picture.figure(),
+            data,
+            is_empty: picture.panels.is_empty(),
+        }
     }
 }
 

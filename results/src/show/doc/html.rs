@@ -64,7 +64,7 @@ fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {
         }
         Part::Plot(path, _) => {
             let name = path.strip_prefix("plots/").and_then(|path| path.strip_suffix(".svg"));
-            html.plots(plots.iter().filter(|plot| Some(plot.name) == name));
+            html.plots(plots.iter().filter(|plot| Some(plot.name) == name && !plot.is_empty));
         }
         Part::Plots(listed) => {
             html.plots(plots.iter().filter(|plot| listed.iter().any(|(name, ..)| *name == plot.name)));

@@ -10,20 +10,25 @@ use crate::show::{visible, xml};
 /// Style sheet of the pages; the colours are the plots'.
 const STYLE: &str = include_str!("style.css");
 
+/// Library that draws the charts.
+const UPLOT: &str = include_str!("../../../vendor/uplot/uPlot.iife.min.js");
+
 /// Script that draws the charts of a page, sorts its tables and copies its commands. Without it the page shows pictures of the charts.
-/// The CDATA marks keep the page well-formed XML; the script reads them as comments.
-const SCRIPT: &str = concat!(
-    "//<![CDATA[\n",
-    include_str!("../../../vendor/uplot/uPlot.iife.min.js"),
-    include_str!("page.js"),
-    "//]]>\n"
-);
+const PAGE: &str = include_str!("page.js");
 
 /// Style sheet of the charts that the script draws.
 const CHARTS: &str = include_str!("../../../vendor/uplot/uPlot.min.css");
 
-/// SHA-256 of [`SCRIPT`]: no other script may run.
-const SCRIPT_HASH: &str = "SdBsHIOcMtUmLMF73UeHAdRDnIBlS+Yea9sXCKdZpSE=";
+/// SHA-256 of [`script`]: no other script may run.
+const SCRIPT_HASH: &str = "20gvFouLAjKBJQ5fD7uHyQ5vkivVxTe7gZ7xZyDzWl4=";
+
+/// Return the library and the script, of which each page is spared the comments and the indentation. The CDATA marks keep the page
+/// well-formed XML; the script reads them as comments.
+fn script() -> String {
+    let lines = PAGE.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    let page: String = lines.flat_map(|line| [line, "\n"]).collect();
+    format!("//<![CDATA[\n{UPLOT}{page}//]]>\n")
+}
 
 /// Markup in the making.
 #[derive(Debug, Default)]
@@ -235,7 +240,7 @@ pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> St
         });
         html.element("body", |html| {
             html.element("main", body);
-            html.element("script", |html| html.out.push_str(SCRIPT));
+            html.element("script", |html| html.out.push_str(&script()));
         });
     });
     html.out
@@ -257,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_script_is_the_one_that_may_run() {
-        assert_eq!(SCRIPT_HASH, STANDARD.encode(Sha256::digest(SCRIPT)), "put this into SCRIPT_HASH");
+        assert_eq!(SCRIPT_HASH, STANDARD.encode(Sha256::digest(script())), "put this into SCRIPT_HASH");
     }
 
     #[test]

@@ -147,6 +147,17 @@
     const inside = splits.filter((value) => value >= low * 0.999 && value <= high * 1.001);
     return inside.length > 1 ? inside : [low, (low + high) / 2, high];
   };
+  // Of values along the bottom, those that have room for their words: powers of ten first.
+  const apart = (u, n, splits) => {
+    if (n !== 0) return splits;
+    const room = 48;
+    const kept = [];
+    const isDecade = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9;
+    for (const value of [...splits.filter(isDecade), ...splits.filter((value) => !isDecade(value))]) {
+      if (kept.every((other) => Math.abs(u.valToPos(other, "x") - u.valToPos(value, "x")) >= room)) kept.push(value);
+    }
+    return kept.sort((a, b) => a - b);
+  };
   // From a round value to a round value, by factors.
   const rounded = (low, high) => {
     const factors = (value) => [1, 2, 5, 10].map((factor) => factor * 10 ** Math.floor(Math.log10(value)));
@@ -160,7 +171,7 @@
         return axis.rows.map((_, n) => n + 0.5).filter((_, n) => n % every === 0);
       };
     }
-    if (scale.distr === 3) return (u, n, low, high) => decades(low, high);
+    if (scale.distr === 3) return (u, n, low, high) => apart(u, n, decades(low, high));
     if (axis.format === "nines") return (u, n, low, high) => (high - low > 1.5 ? [...Array(13).keys()].filter((n) => n >= low && n <= high) : [low, (low + high) / 2, high]);
     return null;
   };
@@ -326,6 +337,16 @@
         u.ctx.clip();
         u.ctx.fillStyle = ink(mark.ink);
         u.ctx.fill(path(u, mark).fill);
+        // Its edges, where they are not those of the field.
+        u.ctx.strokeStyle = ink("quiet");
+        u.ctx.lineWidth = devicePixelRatio;
+        u.ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+        u.ctx.beginPath();
+        for (const edge of mark.band.map((end) => u.valToPos(end, "x", true)).filter((at) => at > u.bbox.left && at < u.bbox.left + u.bbox.width)) {
+          u.ctx.moveTo(edge, u.bbox.top);
+          u.ctx.lineTo(edge, u.bbox.top + u.bbox.height);
+        }
+        u.ctx.stroke();
         u.ctx.restore();
       }
     }

@@ -5,7 +5,7 @@ use crate::run::gates::{Condition, Unit};
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
 use crate::studies::capacity::capacity_headline;
 use crate::studies::capacity::search::RateState;
-use crate::studies::capacity::{Capacity, CurvePoint, ProbeFailure, RateReport};
+use crate::studies::capacity::{Capacity, CurvePoint, ProbeFailure, ProbeReport, RateReport};
 
 /// The plot of a capacity.
 #[must_use]
@@ -50,17 +50,30 @@ pub fn capacity(capacity: &Capacity) -> Plot {
         height: 280.0,
         marks,
     };
-    let panel = if least < most {
-        panel
-    } else {
-        Panel { x: Axis { range: Range::LogBetween(least / 2.0, least * 2.0), ..panel.x }, ..panel }
+    let range = if least < most { (least / 1.1, most * 1.1) } else { (least / 2.0, least * 2.0) };
+    let panel = Panel { x: Axis { range: Range::LogBetween(range.0, range.1), ..panel.x }, ..panel };
+    let panels = match refusals(capacity) {
+        _ if !has_times => Vec::new(),
+        None => vec![panel],
+        Some(below) => vec![Panel { x: Axis::hidden(panel.x.range.clone()), ..panel }, Panel { x: panel.x, ..below }],
     };
-    Plot::of(&Chart {
-        name: "capacity",
-        title: "Latency against rate",
-        caption: capacity_headline(capacity),
-        panels: if has_times { vec![panel] } else { Vec::new() },
-    })
+    Plot::of(&Chart { name: "capacity", title: "Latency against rate", caption: capacity_headline(capacity), panels })
+}
+
+/// Shares of the requests of each probe that were throttled and that failed; none if there were no such requests.
+fn refusals(capacity: &Capacity) -> Option<Panel> {
+    let dots = |role, legend, share: fn(&ProbeReport) -> f64| {
+        let dot = |probe: &ProbeReport| Dot { at: (probe.rate_per_s, share(probe)), interval: None, hollow: false };
+        Mark::new(role, legend, Shape::Dots(capacity.probes.iter().map(dot).collect()))
+    };
+    let marks = [
+        dots(Role::Throttled, "throttled", |probe| probe.throttled_share),
+        dots(Role::Failed, "failed", |probe| probe.error_share),
+    ];
+    let is_seen = |mark: &Mark| matches!(&mark.shape, Shape::Dots(dots) if dots.iter().any(|dot| dot.at.1 > 0.0));
+    let marks: Vec<Mark> = marks.into_iter().filter(is_seen).collect();
+    let y = Axis::new("share of the requests of a probe", Range::FromZero, Format::Percent);
+    (!marks.is_empty()).then(|| Panel { x: Axis::hidden(Range::Log), y, height: 110.0, marks })
 }
 
 /// Return the points of the rates at which the probes read a time.

@@ -2,7 +2,8 @@
 
 use super::counted;
 use super::seconds::{Seconds, peak};
-use crate::run::report::{Report, error_in_words};
+use super::throughput::failed_requests;
+use crate::run::report::{IntervalRow, Report, error_in_words};
 use crate::run::words::errors;
 use crate::show::chart::{Axis, BAR, Block, Chart, Dash, Format, Mark, Panel, ROW, Range, Role, Shape};
 use crawlmark_harness::sample::ErrorKind;
@@ -21,10 +22,17 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
     let worst = [peak(&throttled), peak(&failed)].into_iter().flatten().max_by(|a, b| a.1.total_cmp(&b.1));
     let worst = worst.map(|(step, _)| seconds.spoken(step.from));
     let bins = Seconds::finest(report, most_steps);
+    // Without a status among the failures, the kinds of errors have a line each already.
+    let is_rejected = !report.totals.rejected_by_status.is_empty();
+    let failed = |row: &IntervalRow| Some(failed_requests(row)).filter(|_| is_rejected);
+    // Without a retry, each failed request is a failed item.
+    let is_retried = report.totals.retries > 0 || !is_rejected;
+    let items_failed = |row: &IntervalRow| Some(row.failed as f64).filter(|_| is_retried);
     let lines = [
         line(Role::Retried, "retries", bins.rates(|row| Some(row.retries as f64))),
         line(Role::Throttled, "throttled", bins.rates(|row| Some(row.throttled as f64))),
-        line(Role::Failed, "items failed", bins.rates(|row| Some(row.failed as f64))).dashed(Dash::Solid),
+        line(Role::Failed, "requests failed", bins.rates(failed)).dashed(Dash::Solid),
+        line(Role::Failed, "items failed", bins.rates(items_failed)).dashed(Dash::Dashed),
         line(Role::Challenged, "challenged", bins.rates(|row| Some(row.soft_blocked as f64))),
         line(Role::CutOff, "cut off", bins.rates(|row| Some(row.aborted as f64))),
     ];

@@ -31,13 +31,14 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
     let lines = [
         line(Role::Asked, "connection limit", seconds.means(|_| Some(allowed))),
         line(Role::Limit, "learned limit", seconds.greatest(|row| row.limit.map(f64::from))),
-        line(Role::Good, "in flight", seconds.greatest(in_flight)).dashed(Dash::Solid),
+        Mark::new(Role::Max, "peak, at any moment", Shape::Across(report.totals.peak_in_flight as f64)),
+        line(Role::Good, "at the end of each second", seconds.greatest(in_flight)).dashed(Dash::Solid),
     ];
     let lines: Vec<Mark> = lines.into_iter().filter(Mark::is_known).collect();
     if report.intervals.is_empty() || lines.is_empty() {
         return None;
     }
-    let axis = Axis::new("requests in flight, at the end of each second", Range::FromZero, Format::Number);
+    let axis = Axis::new("requests in flight", Range::FromZero, Format::Number);
     let above = Panel {
         x: Axis::hidden(Range::Between(0.0, seconds.at(seconds.end_s))),
         ..seconds.panel(axis, 150.0, lines, "")

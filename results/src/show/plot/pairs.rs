@@ -18,6 +18,8 @@ pub fn pairs(contest: &Contest) -> Plot {
     let lanes: Vec<Lane> =
         contest.comparison.findings.iter().filter_map(|finding| Lane::of(contest, finding)).collect();
     let reach = reach(&lanes);
+    let has_pairs = lanes.iter().any(|lane| !lane.changes.is_empty());
+    let lanes = if has_pairs { lanes } else { Vec::new() };
     let mut panels: Vec<Panel> = lanes.iter().map(|lane| lane.panel(reach)).collect();
     if let Some(last) = panels.last_mut() {
         last.x = Axis::new("candidate against base", Range::Between(-reach, reach), Format::Change);

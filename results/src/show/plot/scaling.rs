@@ -27,7 +27,9 @@ pub fn scaling(scaling: &Scaling) -> Plot {
         let axis = scaling.curves.first().map_or("shards", |curve| curve.held.axis().name());
         last.x = Axis::new(axis, sizes.range.clone(), Format::Number).ticks(Ticks::At(sizes.all));
     }
-    let panels = if scaling.curves.is_empty() { Vec::new() } else { panels };
+    // A single size has nothing beside it, and its linear growth is no measurement.
+    let has_growth = scaling.curves.iter().any(|curve| curve.told().is_some());
+    let panels = if has_growth { panels } else { Vec::new() };
     Plot::of(&Chart { name: "scaling", title: "How throughput grows", caption: scaling_headline(scaling), panels })
 }
 

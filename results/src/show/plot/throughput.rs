@@ -21,12 +21,11 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
     };
     let worst = peak(&seconds.rates(|row| Some(row.throttled as f64)));
     let bins = Seconds::finest(report, most_steps);
-    let failed = |row: &IntervalRow| row.attempts.saturating_sub(row.ok + row.not_found + row.throttled) as f64;
     let completed = Mark::stack([
         (Role::Good, "good", bins.rates(|row| Some(row.ok as f64))),
         (Role::NotFound, "not found", bins.rates(|row| Some(row.not_found as f64))),
         (Role::Throttled, "throttled", bins.rates(|row| Some(row.throttled as f64))),
-        (Role::Failed, "failed", bins.rates(|row| Some(failed(row)))),
+        (Role::Failed, "failed", bins.rates(|row| Some(failed_requests(row)))),
     ]);
     // Good ones are named also where there are none.
     let completed = completed.into_iter().filter(|mark| mark.role == Role::Good || mark.is_above_zero());
@@ -42,6 +41,11 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
         caption: caption(report, worst.map(|(step, rate)| (seconds.spoken(step.from), rate))),
         panels: vec![bins.panel(axis, 220.0, marks, "mean")],
     })
+}
+
+/// Requests of a second that were neither good, nor not found, nor throttled.
+pub(super) fn failed_requests(row: &IntervalRow) -> f64 {
+    row.attempts.saturating_sub(row.ok + row.not_found + row.throttled) as f64
 }
 
 fn caption(report: &Report, worst: Option<(String, f64)>) -> String {

@@ -112,6 +112,8 @@ fn pairs(contest: &Contest) -> String {
     let plural = if counted == 1 { "" } else { "s" };
     let more = match left_out {
         0 => String::new(),
+        1 if counted == 0 => " (1 was left out)".to_owned(),
+        some if counted == 0 => format!(" ({some} were left out)"),
         1 => " (1 more was left out)".to_owned(),
         more => format!(" ({more} more were left out)"),
     };

@@ -147,7 +147,9 @@ impl StudyResult for Scaling {
     }
 
     fn doc(&self) -> Doc {
-        let doc = Doc::new(self.circumstances.name.clone()).headline(Severity::Neutral, &scaling_headline(self));
+        let is_answered = |curve: &Curve| curve.told().is_some_and(|point| curve.is_answer(point));
+        let severity = if self.curves.iter().all(is_answered) { Severity::Neutral } else { Severity::Warning };
+        let doc = Doc::new(self.circumstances.name.clone()).headline(severity, &scaling_headline(self));
         let doc = self.curves.iter().fold(doc, |doc, curve| doc.table(table(curve)));
         doc.facts(notes(self)).in_files().plot("plots/scaling.svg", "Throughput by size").text(format!(
             "{} rounds, each in processes of its own; medians over the repeats. crawlmark {}, {}.",
