@@ -146,13 +146,19 @@ fn told(now: &Now<'_>) -> String {
 fn answers(now: &Now<'_>, columns: usize) -> Line {
     let counters = &now.counters;
     let mut parts = throttled(now);
-    parts.push(counted(1, "errors", counters.errors(), Tone::Failure));
-    let share = match counters.items.failed {
+    let share = |part: u64, all: u64| percent(part as f64 / all.max(1) as f64);
+    let errors = counters.errors();
+    parts.push(counted(1, "errors", errors, Tone::Failure));
+    if errors > 0 {
+        let text = format!("({} of requests)", share(errors, counters.requests.attempts));
+        parts.push(Part { rank: 4, text, tone: Tone::Failure });
+    }
+    let failed_share = match counters.items.failed {
         0 => String::new(),
-        failed => format!(" ({} of items)", percent(failed as f64 / counters.items.ended().max(1) as f64)),
+        failed => format!(" ({})", share(failed, counters.items.ended())),
     };
     parts.push(Part {
-        text: format!("failed {}{share}", grouped(counters.items.failed)),
+        text: format!("items failed {}{failed_share}", grouped(counters.items.failed)),
         ..counted(4, "", counters.items.failed, Tone::Failure)
     });
     if counters.items.gave_up > 0 {
@@ -276,7 +282,7 @@ mod tests {
         let expected = [
             "rate     @  peak 500/s (last 1 s)",
             "service  p50 1.00 ms  p90 2.00 ms  p99 4.00 ms  max 8.00 ms  in the last second",
-            "outcomes throttled 0  errors 0  failed 0  retries 0",
+            "outcomes throttled 0  errors 0  items failed 0  retries 0",
             "limit    connections 100 %",
         ];
         assert_eq!(lines(&plan(1), &live(1_000, vec![shard(1_000, 500)]), 99), expected);
@@ -306,7 +312,7 @@ mod tests {
         let shown = lines(&plan(1), &throttled, 99);
         assert_eq!(
             shown[2],
-            "outcomes throttled 25.0 % now  25.0 % in all (250)  errors 3  failed 0  retries 249, 7 to come"
+            "outcomes throttled 25.0 % now  25.0 % in all (250)  errors 3  (0.3 % of requests)  items failed 0  retries 249, 7 to come"
         );
         assert_eq!(shown[3], "limit    connections 100 %  adaptive: 12 in flight at 123/s");
         assert_eq!(lines(&plan(1), &throttled, 39)[2], "outcomes throttled 25.0 % now  errors 3");
@@ -361,7 +367,7 @@ mod tests {
         let mut over = live(1_000, vec![shard(1_000, 500)]);
         over.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(1) });
         over.shards[0].state = LiveState::Done;
-        let expected = ["rate     500/s good", "outcomes throttled 0  errors 0  failed 0  retries 0"];
+        let expected = ["rate     500/s good", "outcomes throttled 0  errors 0  items failed 0  retries 0"];
         assert_eq!(lines(&plan(1), &over, 99), expected);
     }
 

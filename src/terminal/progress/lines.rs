@@ -75,7 +75,7 @@ fn line(now: &Now<'_>) -> String {
     if counters.requests.throttled > 0 {
         let _ = write!(text, " ({} now)", percent(now.throttled_lately().unwrap_or_default()));
     }
-    let counts = [("failed", counters.items.failed), ("abandoned", counters.items.gave_up)];
+    let counts = [("items failed", counters.items.failed), ("abandoned", counters.items.gave_up)];
     for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         let _ = write!(text, "  {name} {}", grouped(count));
     }
@@ -119,7 +119,7 @@ mod tests {
         rejected.shards[0].counters.items.failed = 58;
         rejected.shards[0].counters.requests.attempts += 58;
         let shown = line(&Gauge::new(&plan(1)).read(&rejected));
-        assert!(shown.contains("errors 58      throttled 0  failed 58  mostly status 500"), "{shown}");
+        assert!(shown.contains("errors 58      throttled 0  items failed 58  mostly status 500"), "{shown}");
         then.shards[0].counters.requests.throttled = 75;
         then.shards[0].counters.items.gave_up = 4;
         then.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(4) });

@@ -5,6 +5,9 @@ use crate::show::text::{decimal, write_row};
 use crawlmark_harness::plan::{Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
 use crawlmark_harness::units::{RateShape, grouped};
 
+/// IDs of a range that no run with a time uses up, such as the default one.
+const ENDLESS: u64 = 100_000_000;
+
 /// Return the announcement of a run: the effective totals, shown before anything is sent, for a terminal of `columns` columns.
 #[must_use]
 pub fn announcement(plan: &RunPlan, columns: usize) -> String {
@@ -15,9 +18,8 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     };
     let ids = per_shard(&|part| part.ids.len());
     let connections = per_shard(&|part| u64::from(part.connections));
-    let (first, last) = (grouped(plan.ids.start), grouped(plan.ids.end - 1));
     let mut rows = vec![
-        ("items", format!("{} in all ({first} to {last}), {ids} per shard", grouped(plan.ids.len()))),
+        ("items", items(plan, &ids)),
         ("shards", format!("{}, one process each", plan.shards)),
         (
             "connections",
@@ -59,7 +61,17 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     out
 }
 
-/// Return a note on the reuse of connections: the number of requests after which they are closed on this side, if any.
+/// Return the number of items and their IDs: all of them, or as many as the time allows.
+fn items(plan: &RunPlan, per_shard: &str) -> String {
+    let (first, last) = (grouped(plan.ids.start), grouped(plan.ids.end - 1));
+    let count = grouped(plan.ids.len());
+    match plan.duration.map(humantime::format_duration) {
+        Some(duration) if plan.ids.len() >= ENDLESS => format!("as many as fit into {duration}, from ID {first} on"),
+        Some(duration) => format!("up to {count} in {duration} ({first} to {last}), {per_shard} per shard"),
+        None => format!("{count} in all ({first} to {last}), {per_shard} per shard"),
+    }
+}
+
 /// Say how many requests are in flight if connections have several streams; empty otherwise.
 fn streams(plan: &RunPlan) -> String {
     if plan.streams == 1 {
@@ -72,6 +84,7 @@ fn streams(plan: &RunPlan) -> String {
     )
 }
 
+/// Return a note on the reuse of connections: the number of requests after which they are closed on this side, if any.
 fn reuse(plan: &RunPlan) -> String {
     match plan.workload.get(REQUESTS_PER_CONNECTION).map(String::as_str) {
         None => String::new(),
@@ -118,6 +131,18 @@ mod tests {
     use super::*;
     use crawlmark_harness::fixtures::plan;
     use crawlmark_harness::units::Rate;
+
+    #[test]
+    fn a_run_that_its_time_ends_announces_no_hundred_million_items() {
+        let mut run = plan();
+        let said = |run: &RunPlan| announcement(run, 120).lines().nth(1).map(str::to_owned);
+        (run.ids.start, run.ids.end, run.duration) = (0, 1_000, None);
+        assert!(said(&run).is_some_and(|said| said.starts_with("  items       1,000 in all (0 to 999), ")));
+        run.duration = Some(std::time::Duration::from_secs(8));
+        assert!(said(&run).is_some_and(|said| said.starts_with("  items       up to 1,000 in 8s (0 to 999), ")));
+        run.ids.end = ENDLESS;
+        assert_eq!(said(&run).as_deref(), Some("  items       as many as fit into 8s, from ID 0 on"));
+    }
 
     #[test]
     fn hosts_are_announced_when_there_is_something_to_say() {
