@@ -150,7 +150,7 @@ fn answers(now: &Now<'_>, columns: usize) -> Line {
     let errors = counters.errors();
     parts.push(counted(1, "errors", errors, Tone::Failure));
     if errors > 0 {
-        let text = format!("({} of requests)", share(errors, counters.requests.attempts));
+        let text = format!("({})", share(errors, counters.requests.attempts));
         parts.push(Part { rank: 4, text, tone: Tone::Failure });
     }
     let failed_share = match counters.items.failed {
@@ -309,10 +309,11 @@ mod tests {
         counters.items.ok -= 3;
         throttled.shards[0].waiting_again = 7;
         throttled.standing = Some(ControllerState { limit: 12, pace_per_s: Some(123.4) });
-        let shown = lines(&plan(1), &throttled, 99);
+        let shown = lines(&plan(1), &throttled, 124);
         assert_eq!(
             shown[2],
-            "outcomes throttled 25.0 % now  25.0 % in all (250)  errors 3  (0.3 % of requests)  items failed 0  retries 249, 7 to come"
+            "outcomes throttled 25.0 % now  25.0 % in all (250)  errors 3  (0.3 %)  items failed 0  retries \
+             249, 7 to come"
         );
         assert_eq!(shown[3], "limit    connections 100 %  adaptive: 12 in flight at 123/s");
         assert_eq!(lines(&plan(1), &throttled, 39)[2], "outcomes throttled 25.0 % now  errors 3");
