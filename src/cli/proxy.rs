@@ -42,7 +42,7 @@ pub struct ProxyArgs {
     // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(short = 'x', long, value_name = "URL", long_help = PROXY)]
     pub proxy: Vec<String>,
-    /// Sessions: per-connection, per-request or sticky=N, which share N
+    /// Share N sessions (sticky=N), or use one per connection or request
     ///
     /// For a proxy with {session} in its user name or password. per-connection, the default: each connection has a session of its own.
     /// per-request: each request has a session and a connection of its own. sticky=N: the connections of the run share N

@@ -79,7 +79,7 @@ pub struct RequestArgs {
     pub id_format: Option<IdFormat>,
     /// Crawl the IDs in random order, by --seed; each once
     ///
-    /// Of --ids; of IDs 0 to N-1 with -n alone; of 0..100m with neither; with both, N random ones of --ids. The order is the same for
+    /// Shuffles the IDs of --ids; with -n alone, IDs 0 to N-1; with both, N random ones of --ids; with neither, 0..100m. The order is the same for
     /// every number of shards, and keeps caches of the target from being warmed in order.
     #[arg(long)]
     pub shuffle: bool,

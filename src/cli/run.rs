@@ -128,7 +128,7 @@ items are expected.
   json               one JSON value under a JSON content type, in a body
                      of up to 16 MiB
   status:200,404     these statuses and no others, as in status:200-204;
-                     404 and 410 are not found unless they are listed
+                     404 and 410 count as `not found` unless they are listed
   regex:\"id\":\\d+     a body of up to 16 MiB that has a match
   len:1-1000         a body of 1 to 1,000 bytes; len:115 for exactly 115,
                      len:1- for at least 1 byte

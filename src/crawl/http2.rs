@@ -1,6 +1,6 @@
 //! HTTP/2 (RFC 9113): many requests at once on one connection, each on a stream of its own.
 //!
-//! A connection is opened by the crawl and gives as many [`StreamSlot`]s as it may have streams; a slot carries one request at a time and
+//! A connection is opened by the crawl and gives as many `StreamSlot`s as it may have streams; a slot carries one request at a time and
 //! rests in the pool between two, as an HTTP/1.1 connection does. One task drives each connection. A connection that closes gives
 //! no slot back; requests that the target had not begun go again.
 //!
