@@ -39,7 +39,7 @@ Examples:
         -- --target-limit 4000/s";
 
 const THRESHOLD: &str = "\
-Fail a rate unless this holds, as in 'error_rate < 1%'; may be repeated
+Fail a rate unless this holds, as 'error_rate < 1%'; may be repeated
 
 Written as for `run` (see `crawlmark run --help`), without a window. Shares
 of requests are judged after the warm-up, and in the later half of a probe as
@@ -59,7 +59,7 @@ pub struct CapacityArgs {
     /// The bundled target is started for each probe.
     pub url: Option<String>,
 
-    /// Fail a rate unless this holds, as in `error_rate < 1%`; may be repeated
+    /// Fail a rate unless this holds, as `error_rate < 1%`; may be repeated
     #[arg(long, alias = "fail-if", value_name = "EXPR", long_help = THRESHOLD, help_heading = "Objectives")]
     pub threshold: Vec<Condition>,
     /// Fail a rate if p99 of the response time exceeds TIME
