@@ -65,7 +65,7 @@ fn a_stall_shows_in_the_response_times_and_is_explained() {
     let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
     assert!(summary.contains("corrected for coordinated omission"), "{summary}");
     assert!(summary.contains("1 request in 100 took"), "{summary}");
-    assert!(summary.contains("the rest was waiting for a free connection"), "{summary}");
+    assert!(summary.contains("the rest of the time went into waiting for a free connection"), "{summary}");
 }
 
 #[test]
