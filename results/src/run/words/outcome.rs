@@ -137,7 +137,7 @@ fn ending(report: &Report) -> String {
     clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// What happened to the run, when, and of how much planned time: `stopped after 4.00 s of 10.0 s`.
+/// Describe an early end with its time and the planned one: `stopped after 4.00 s of 10.0 s`.
 fn end(report: &Report, verb: &str) -> String {
     let planned = report.plan.run.duration.map(|planned| planned.as_secs_f64());
     let of = planned.filter(|planned_s| *planned_s > report.totals.duration_s);
