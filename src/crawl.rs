@@ -9,7 +9,7 @@
 //! | `targets`, `template` | URLs, hosts, and IDs in them |
 //! | `request` | bytes of a request |
 //! | `ids` | order and text of IDs: `--shuffle`, `--id-format` |
-//! | `pool`, `reuse`, `connection`, `opening`, `dial` | connections: idle ones, their limit of requests, reading and writing, opening |
+//! | `carrier`, `pool`, `reuse`, `connection`, `opening`, `dial` | connections: lending, idle ones, their limit of requests, reading and writing, opening |
 //! | [`http2`] | connections of HTTP/2 and their streams |
 //! | [`proxy`] | proxies, their sessions and handshakes |
 //! | `connect_to`, `local_ips`, `source_addresses` | `--connect-to`, `--local-ips`, and the address of each connection |
@@ -22,6 +22,7 @@
 //! | `excerpt`, [`redact`] | examples of failed responses; secrets in what is saved or shown |
 
 mod answer;
+mod carrier;
 pub mod codec;
 mod compressed;
 mod connect_to;
@@ -50,13 +51,10 @@ pub mod throttling;
 pub mod tls;
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
@@ -64,26 +62,26 @@ use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repea
 use crawlmark_harness::units::Rate;
 use crawlmark_harness::workload::{Flight, Workload};
 
+use self::carrier::{Carrier, Past};
 pub use self::connect_to::ConnectTo;
-use self::connection::{Broken, Connection, Failure, Unusable, Watch};
-use self::cookies::{Jars, LentJar, Owner, SharedJar};
+use self::connection::{Broken, Failure, Unusable, Watch};
+use self::cookies::{Jars, SharedJar};
 pub(crate) use self::dial::go_from;
 pub use self::dial::{Dial, Route, Stream, Tcp};
 use self::expect::Checker;
 pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
 pub use self::header_fields::HeaderFields;
 pub use self::http2::{HttpSettings, HttpVersion};
-use self::http2::{Place, Places, Requests, Signal, StreamSlot};
+use self::http2::{Places, Requests};
 pub use self::ids::{IdFormat, Shuffle};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
-use self::opening::{Opened, Spoken};
 use self::pool::Pool;
-use self::proxy::{Hop, Proxies, Session};
+use self::proxy::Proxies;
 use self::redirects::{Redirected, Redirects, Refusal};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
 pub use self::source_addresses::ConnectionSlots;
-use self::source_addresses::{ConnectionSlot, SourceAddresses};
+use self::source_addresses::SourceAddresses;
 use self::targets::RequestTarget;
 pub use self::targets::{Host, IdUse, Scheme, Targets};
 pub use self::template::{Flaw, Template, TemplateError};
@@ -190,42 +188,6 @@ pub enum HoldHeader {
     Read,
 }
 
-/// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every request.
-#[derive(Debug)]
-enum Carrier<S: Stream> {
-    /// A connection of HTTP/1.1.
-    Connection(Box<Connection<S>>),
-    /// A stream of a connection of HTTP/2.
-    Stream(Box<StreamSlot>),
-}
-
-impl<S: Stream> Carrier<S> {
-    /// Return the reason why it cannot carry another request; none if it can.
-    fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<Unusable> {
-        match self {
-            Self::Connection(connection) => connection.unusable(cx, flight),
-            Self::Stream(stream) => stream.unusable(cx),
-        }
-    }
-
-    /// Return when its last exchange ended; none of a stream, whose connection may carry others.
-    fn idle_since(&self) -> Option<Nanos> {
-        match self {
-            Self::Connection(connection) => Some(connection.idle_since()),
-            Self::Stream(_) => None,
-        }
-    }
-}
-
-/// Past of a carrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Past {
-    /// Its connection was opened for this request.
-    New,
-    /// Its connection was there, and may have ended since.
-    Kept,
-}
-
 /// A shard's crawl, over connections that `D` opens.
 #[derive(Debug)]
 pub struct Crawl<D: Dial = Tcp> {
@@ -311,162 +273,9 @@ impl<D: Dial> Crawl<D> {
         self
     }
 
-    /// Open a connection for a request, or wait for a stream of one.
-    async fn obtain(&self, host: usize, flight: &Flight) -> Result<(Carrier<D::Stream>, Past), ErrorKind> {
-        let Some(places) = self.places.get(host) else {
-            return self.connect((host, None), flight).await.map(|carrier| (carrier, Past::New));
-        };
-        loop {
-            if let Some(place) = places.take() {
-                let connected = self.connect((host, Some(place)), flight).await;
-                if let Err(kind) = connected {
-                    // Those that waited for its streams need not wait for another one that fails.
-                    (1..self.spec.http.streams).all(|_| places.signal(Signal::Failed(kind)));
-                }
-                return connected.map(|carrier| (carrier, Past::New));
-            }
-            let kept = match places.wait().await {
-                Signal::Reserved => self.take_reserved(host, flight).await,
-                Signal::Free => self.at_rest(host, flight).await,
-                Signal::Failed(kind) => return Err(kind),
-            };
-            if let Some(carrier) = kept {
-                return Ok((carrier, Past::Kept));
-            }
-        }
-    }
-
-    /// Wait until the rate of connections allows another one.
-    async fn clear_to_open(&self) {
-        let Some(rate) = self.spec.options.connect_rate else { return };
-        // Shards take turns: each opens one connection in the time in which the run may open as many as there are shards.
-        let each_ns = rate.period_ns / rate.permits.max(1);
-        let shards = u64::from(self.slots.shards.max(1));
-        let now = self.clock.now();
-        let next = match self.next_open.get() {
-            Nanos(0) => Nanos(now.0.saturating_add(each_ns * u64::from(self.slots.shard))),
-            next => next.max(now),
-        };
-        self.next_open.set(Nanos(next.0.saturating_add(each_ns.saturating_mul(shards)).max(1)));
-        if next > now {
-            tokio::time::sleep_until(self.clock.instant(next)).await;
-        }
-    }
-
-    /// Lend the cookies of a new connection to a host, where they are kept.
-    fn jar(&self, host: usize, hop: Option<&Hop>) -> Option<LentJar> {
-        let shares = self.spec.proxies.as_ref().is_some_and(|proxies| matches!(proxies.session, Session::Sticky(_)));
-        let owner = match hop.and_then(|hop| hop.session) {
-            None => Owner::Slot,
-            Some(session) if shares => Owner::Session(session),
-            Some(_) => Owner::Connection,
-        };
-        (self.spec.options.cookies == Cookies::Kept).then(|| self.jars.lend(host, owner))
-    }
-
-    async fn connect(
-        &self,
-        (host, place): (usize, Option<Place>),
-        flight: &Flight,
-    ) -> Result<Carrier<D::Stream>, ErrorKind> {
-        self.clear_to_open().await;
-        let began = self.clock.now();
-        let mut last = ErrorKind::ConnectFailed;
-        let hop = self.hop(host);
-        let (addresses, address) = match (&hop, &self.spec.proxies) {
-            (Some(hop), Some(proxies)) => {
-                let address = &self.address[self.spec.targets.hosts().len() + hop.proxy];
-                (&proxies.all[hop.proxy].addresses, address)
-            }
-            _ => (&self.spec.addresses[host], &self.address[host]),
-        };
-        let mut slot = self.source_addresses.as_ref().map(|source_addresses| source_addresses.take(host));
-        for turn in 0..addresses.len() {
-            let index = (address.get() + turn) % addresses.len();
-            let route = match self.route(host, addresses[index], slot.as_ref()) {
-                Ok(route) => Route { hop: hop.as_ref(), ..route },
-                Err(kind) => {
-                    last = kind;
-                    continue;
-                }
-            };
-            flight.opening(began);
-            match opening::open((&self.dial, flight), route, (&self.spec, self.clock)).await {
-                Ok(Opened { spoken, at }) => {
-                    address.set(index);
-                    flight.opened(at.since(began));
-                    return Ok(self.carrier(host, spoken, (hop, place, slot.take())));
-                }
-                Err(kind) => last = kind,
-            }
-        }
-        if last == ErrorKind::ProxyTargetUnreachable {
-            // Of the target: the next connection tries another one.
-            self.address[host].set(self.address[host].get().wrapping_add(1));
-        }
-        Err(last)
-    }
-
-    /// Return a carrier of a connection that was opened, and keep its others.
-    fn carrier(
-        &self,
-        host: usize,
-        spoken: Spoken<D::Stream>,
-        (hop, place, slot): (Option<Hop>, Option<Place>, Option<ConnectionSlot>),
-    ) -> Carrier<D::Stream> {
-        match spoken {
-            Spoken::Http1(stream) => {
-                let jar = self.jar(host, hop.as_ref());
-                let connection = Connection::new(stream, &self.spec).with(hop, (place, slot));
-                Carrier::Connection(Box::new(connection.with_cookies(jar)))
-            }
-            Spoken::Http2(greeted) => {
-                let (first, others) = greeted.slots(&self.spec, (place, slot));
-                others.for_each(|stream| self.keep(host, Carrier::Stream(Box::new(stream))));
-                Carrier::Stream(Box::new(first))
-            }
-        }
-    }
-
-    /// Keep a carrier for the next request to its host, which may wait for it.
-    fn keep(&self, host: usize, carrier: Carrier<D::Stream>) {
-        if self.places.get(host).is_some_and(|places| places.signal(Signal::Reserved)) {
-            self.reserved.borrow_mut().push((host, carrier));
-        } else {
-            self.pool.keep(host, carrier);
-        }
-    }
-
-    /// Take a carrier that was put aside for a request to this host; none if it has become unusable.
-    async fn take_reserved(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
-        let at = self.reserved.borrow().iter().position(|(of, _)| *of == host)?;
-        let (_, carrier) = self.reserved.borrow_mut().swap_remove(at);
-        Self::usable(carrier, flight).await
-    }
-
-    /// Return the way of the next connection to a host; none if it is connected to directly.
-    fn hop(&self, host: usize) -> Option<Hop> {
-        let (proxies, targets) = (self.spec.proxies.as_ref()?, &self.spec.targets);
-        let turn = self.turn.get();
-        let of_host = &self.spec.addresses[host];
-        let address = self.address[host].get().checked_rem(of_host.len()).map(|index| of_host[index]);
-        let hop = proxies.hop((host, &targets.hosts()[host]), turn, address)?;
-        self.turn.set(turn.wrapping_add(u64::from(self.slots.shards.max(1))));
-        Some(hop)
-    }
-
-    /// Return the route to `to` from the source address of a slot; fails if that has none of this family.
-    fn route(&self, host: usize, to: SocketAddr, slot: Option<&ConnectionSlot>) -> Result<Route<'static>, ErrorKind> {
-        let Some((source_addresses, slot)) = self.source_addresses.as_ref().zip(slot) else {
-            return Ok(Route { to, from: None, host, hop: None });
-        };
-        let from = source_addresses.address(slot, Family::of(to.ip())).ok_or(ErrorKind::AddressUnavailable)?;
-        Ok(Route { to, from: Some(from), host, hop: None })
-    }
-
     /// Return the ID that is crawled for item `id`.
     fn id(&self, id: u64) -> u64 {
-        self.spec.options.shuffle.map_or(id, |shuffle| shuffle.id(id))
+        self.spec.options.shuffle.as_ref().map_or(id, |shuffle| shuffle.id(id))
     }
 
     /// An attempt that failed now, of which nothing was sent.
@@ -522,40 +331,6 @@ impl<D: Dial> Crawl<D> {
         {
             attempt.advice.repeat = Repeat::MayHelp;
         }
-    }
-
-    /// Take a carrier at rest whose connection the target has not closed, and on which it has not sent anything.
-    async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
-        if let Some(most) = self.spec.options.idle_timeout {
-            let now = self.clock.now();
-            let is_over = |since: Nanos| u128::from(now.since(since)) >= most.as_nanos();
-            self.pool.expire(host, |carrier| carrier.idle_since().is_some_and(is_over));
-        }
-        loop {
-            // Before the request is charged: what goes on a new connection instead goes later than it was allowed.
-            let usable = Self::usable(self.pool.take(host)?, flight).await;
-            if usable.is_some() {
-                return usable;
-            }
-        }
-    }
-
-    async fn usable(mut carrier: Carrier<D::Stream>, flight: &Flight) -> Option<Carrier<D::Stream>> {
-        let unusable = poll_fn(|cx| Poll::Ready(carrier.unusable(cx, flight))).await;
-        unusable.is_none().then_some(carrier)
-    }
-
-    /// Wait until the request on `carrier` may be sent, and return when it was.
-    async fn cleared(carrier: &mut Carrier<D::Stream>, clear_to_send: impl AsyncFn() -> Nanos) -> Nanos {
-        let mut clear = pin!(clear_to_send());
-        poll_fn(|cx| {
-            let polled = clear.as_mut().poll(cx);
-            if let (Carrier::Connection(connection), Poll::Pending) = (&mut *carrier, &polled) {
-                connection.recheck();
-            }
-            polled
-        })
-        .await
     }
 }
 

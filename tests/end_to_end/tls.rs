@@ -69,7 +69,7 @@ fn start(program: &Path, identity: &[String; 2], settings: &str) -> Nginx {
     start_with(program, "ssl", identity, settings)
 }
 
-/// The same with these parameters of its port.
+/// Start it with these parameters of its port.
 pub(crate) fn start_with(program: &Path, parameters: &str, [certificate, key]: &[String; 2], settings: &str) -> Nginx {
     let items = "location /items/ { return 200 'an item'; }";
     Nginx::start_on(

@@ -65,7 +65,7 @@ struct Books {
     stats: ShardStats,
     /// The distributions that the loop has.
     kept: &'static [Series],
-    /// The same, for the hot path.
+    /// Set of them, for the hot path.
     kept_set: SeriesSet,
     /// Attempts without [waits](Series::WAITS) that are not among those yet.
     no_waits: u64,

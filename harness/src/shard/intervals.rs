@@ -42,7 +42,7 @@ pub(super) struct Intervals {
     measured_from: Nanos,
     /// The distributions that each has.
     kept: &'static [Series],
-    /// The same, for the hot path.
+    /// Set of them, for the hot path.
     kept_set: SeriesSet,
     /// Series of the times that users wait.
     waited: Series,
