@@ -64,7 +64,7 @@ use crawlmark_harness::workload::{Flight, Workload};
 
 use self::carrier::{Carrier, Past};
 pub use self::connect_to::ConnectTo;
-use self::connection::{Broken, Failure, Unusable, Watch};
+use self::connection::{Broken, ExchangeFailure, Unusable, Watch};
 use self::cookies::{Jars, SharedJar};
 pub(crate) use self::dial::go_from;
 pub use self::dial::{Dial, Route, Stream, Tcp};
@@ -77,7 +77,7 @@ pub use self::ids::{IdFormat, Shuffle};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
 use self::pool::Pool;
 use self::proxy::Proxies;
-use self::redirects::{Redirected, Redirects, Refusal};
+use self::redirects::{RedirectRefusal, Redirected, Redirects};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
 pub use self::source_addresses::ConnectionSlots;
@@ -306,8 +306,8 @@ impl<D: Dial> Crawl<D> {
             Outcome::Error(kind)
         };
         attempt.outcome = match redirects::resolve(location, (host, path), self.spec.targets.hosts()) {
-            Err(Refusal::NoUrl) => return,
-            Err(Refusal::OtherHost(other)) => {
+            Err(RedirectRefusal::NoUrl) => return,
+            Err(RedirectRefusal::OtherHost(other)) => {
                 refuse(ErrorKind::RedirectRefused, format!("to {other}, which is no host of the URLs"))
             }
             Ok(_) if count >= self.spec.options.follow => {
@@ -435,19 +435,19 @@ impl<D: Dial> Workload for Crawl<D> {
             let mut attempt = match ended {
                 Ok(attempt) => attempt,
                 // The target closed a connection at rest before any of the request went out: nothing was attempted.
-                Err(Failure::NotSent(_)) if past == Past::Kept => continue,
-                Err(Failure::NotSent(Unusable::Ended(kind))) => break self.unsent(kind),
-                Err(Failure::NotSent(Unusable::Spoke)) => {
+                Err(ExchangeFailure::NotSent(_)) if past == Past::Kept => continue,
+                Err(ExchangeFailure::NotSent(Unusable::Ended(kind))) => break self.unsent(kind),
+                Err(ExchangeFailure::NotSent(Unusable::Spoke)) => {
                     flight.explain(ErrorKind::Malformed, "the target sent bytes before the request".to_owned());
                     break self.unsent(ErrorKind::Malformed);
                 }
-                Err(Failure::NotBegun(kind)) if resends < http2::most_resends(kind) => {
+                Err(ExchangeFailure::NotBegun(kind)) if resends < http2::most_resends(kind) => {
                     resends += 1;
                     flight.resent();
                     continue;
                 }
-                Err(Failure::NotBegun(kind)) => self.unsent(kind),
-                Err(Failure::Broken(Broken { kind, status })) => Attempt { status, ..self.unsent(kind) },
+                Err(ExchangeFailure::NotBegun(kind)) => self.unsent(kind),
+                Err(ExchangeFailure::Broken(Broken { kind, status })) => Attempt { status, ..self.unsent(kind) },
             };
             (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);

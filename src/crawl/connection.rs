@@ -25,7 +25,7 @@ use crawlmark_harness::workload::{Flight, InFlight};
 use http::Method;
 
 pub(super) use self::deadline::Deadline;
-pub(super) use self::exchange::{Broken, Failure, Unusable, Watch};
+pub(super) use self::exchange::{Broken, ExchangeFailure, Unusable, Watch};
 use self::exchange::{Exchange, Response, TURN_BYTES, Writing};
 use self::input::Input;
 use super::answer;
@@ -219,7 +219,7 @@ impl<S: Stream> Connection<S> {
         body: &[u8],
         expected: Expected<'_>,
         watch: Watch<'_>,
-    ) -> Result<Attempt, Failure> {
+    ) -> Result<Attempt, ExchangeFailure> {
         (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
         self.deadline.arm(watch);
         self.decoder.restart();
@@ -243,7 +243,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Write and read as much as one turn of the task may. Return the time of the last read once the response is complete.
-    fn turn(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_>) -> Poll<Result<Nanos, Failure>> {
+    fn turn(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_>) -> Poll<Result<Nanos, ExchangeFailure>> {
         exchange.left = TURN_BYTES;
         let flight = exchange.watch.flight;
         let is_new = self.traffic.sent == 0 && exchange.writing == Writing::On;
@@ -251,7 +251,7 @@ impl<S: Stream> Connection<S> {
             && !std::mem::take(&mut self.is_seen_open)
             && let Some(unusable) = self.poll_unusable(cx, flight)
         {
-            return Poll::Ready(Err(Failure::NotSent(unusable)));
+            return Poll::Ready(Err(ExchangeFailure::NotSent(unusable)));
         }
         self.write(cx, exchange);
         match exchange.writing {
@@ -262,7 +262,7 @@ impl<S: Stream> Connection<S> {
                     None | Some(Unusable::Ended(ErrorKind::Closed)) => Unusable::Ended(kind),
                     Some(unusable) => unusable,
                 };
-                return Poll::Ready(Err(Failure::NotSent(unusable)));
+                return Poll::Ready(Err(ExchangeFailure::NotSent(unusable)));
             }
             _ => {}
         }
@@ -353,7 +353,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Return ready once the deadline has passed; otherwise make sure that the task is woken by then. Call before the task waits.
-    fn wait(&mut self, cx: &mut Context<'_>, exchange: &Exchange<'_>) -> Poll<Result<Nanos, Failure>> {
+    fn wait(&mut self, cx: &mut Context<'_>, exchange: &Exchange<'_>) -> Poll<Result<Nanos, ExchangeFailure>> {
         let Watch { clock, sent, flight, .. } = exchange.watch;
         let Traffic { sent: bytes_sent, received: bytes_received, first_byte } = self.traffic;
         if bytes_sent > 0 {
@@ -367,7 +367,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Return a failure of this kind, with the status of the response if its head has arrived.
-    fn broken(&self, exchange: &Exchange<'_>, kind: ErrorKind) -> Failure {
+    fn broken(&self, exchange: &Exchange<'_>, kind: ErrorKind) -> ExchangeFailure {
         let status = self.head.filter(|_| exchange.has_head).map(|head| head.status);
         exchange.broken(kind, status, self.decoder.received())
     }

@@ -40,7 +40,7 @@ pub(super) enum Form {
 
 /// Reason not to follow a redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum RedirectRefusal {
     /// No URL that can be read: the response is judged by its status.
     NoUrl,
     /// Its host is none of the plan's.
@@ -82,8 +82,9 @@ pub(super) fn resolve(
     location: &[u8],
     (host, path): (usize, &str),
     hosts: &[Host],
-) -> Result<(usize, String), Refusal> {
-    let location = std::str::from_utf8(location).ok().filter(|text| text.len() <= MOST_BYTES).ok_or(Refusal::NoUrl)?;
+) -> Result<(usize, String), RedirectRefusal> {
+    let location =
+        std::str::from_utf8(location).ok().filter(|text| text.len() <= MOST_BYTES).ok_or(RedirectRefusal::NoUrl)?;
     let location = encoded(location.split('#').next().unwrap_or_default());
     let own = &hosts[host];
     let scheme = [Scheme::Http, Scheme::Https].into_iter().find(|scheme| starts_with(&location, scheme.prefix()));
@@ -91,7 +92,7 @@ pub(super) fn resolve(
         Some(scheme) => (scheme, Some(&location[scheme.prefix().len()..])),
         // Another scheme, such as `mailto:`.
         None if has_scheme(&location) => {
-            return Err(Refusal::OtherHost(location.split('?').next().unwrap_or_default().to_owned()));
+            return Err(RedirectRefusal::OtherHost(location.split('?').next().unwrap_or_default().to_owned()));
         }
         None => (own.scheme(), location.strip_prefix("//")),
     };
@@ -110,7 +111,7 @@ pub(super) fn resolve(
         other.scheme() == scheme && Some(other.port()) == port && other.name().eq_ignore_ascii_case(bare)
     };
     let number = hosts.iter().position(is_it);
-    let number = number.ok_or_else(|| Refusal::OtherHost(format!("{}{authority}", scheme.prefix())))?;
+    let number = number.ok_or_else(|| RedirectRefusal::OtherHost(format!("{}{authority}", scheme.prefix())))?;
     Ok((number, joined("/", reference)))
 }
 
@@ -207,10 +208,13 @@ mod tests {
             ("//[::1]/", "http://[::1]"),
             ("mailto:x@a.test?x", "mailto:x@a.test"),
         ] {
-            assert_eq!(resolve(location.as_bytes(), (0, "/"), &hosts), Err(Refusal::OtherHost(named.to_owned())));
+            assert_eq!(
+                resolve(location.as_bytes(), (0, "/"), &hosts),
+                Err(RedirectRefusal::OtherHost(named.to_owned()))
+            );
         }
-        assert_eq!(resolve(b"/\xff", (0, "/"), &hosts), Err(Refusal::NoUrl));
-        assert_eq!(resolve(&[b'a'; MOST_BYTES + 1], (0, "/"), &hosts), Err(Refusal::NoUrl));
+        assert_eq!(resolve(b"/\xff", (0, "/"), &hosts), Err(RedirectRefusal::NoUrl));
+        assert_eq!(resolve(&[b'a'; MOST_BYTES + 1], (0, "/"), &hosts), Err(RedirectRefusal::NoUrl));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(in crate::crawl) struct Watch<'a> {
 
 /// Reason why there is no complete answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::crawl) enum Failure {
+pub(in crate::crawl) enum ExchangeFailure {
     /// Nothing of the request was written.
     NotSent(Unusable),
     /// The target did not begin the request, and said so.
@@ -149,7 +149,7 @@ impl Exchange<'_> {
 
     /// Return a failure of this kind, or of the write error if the connection closed before a response. Notes its details: the rule that
     /// the response broke, or the content that arrived.
-    pub(super) fn broken(&self, kind: ErrorKind, status: Option<u16>, received: Option<Received>) -> Failure {
+    pub(super) fn broken(&self, kind: ErrorKind, status: Option<u16>, received: Option<Received>) -> ExchangeFailure {
         let kind = match self.writing {
             Writing::Failed(failed) if kind == ErrorKind::Closed => failed,
             _ => kind,
@@ -159,6 +159,6 @@ impl Exchange<'_> {
         if let Some(details) = self.malformed.map(|rule| rule.to_string()).or_else(of_content) {
             self.watch.flight.explain(kind, details);
         }
-        Failure::Broken(Broken { kind, status })
+        ExchangeFailure::Broken(Broken { kind, status })
     }
 }

@@ -51,7 +51,7 @@ impl<S: Stream> Pair<S> {
     }
 
     /// Send a request with `body`, within a second.
-    async fn exchange(&mut self, body: &[u8]) -> Result<Attempt, Failure> {
+    async fn exchange(&mut self, body: &[u8]) -> Result<Attempt, ExchangeFailure> {
         let checker = Checker::new(Expectations::default());
         let sent = self.clock.now();
         let deadline = sent.plus(Duration::from_secs(1));
@@ -74,7 +74,7 @@ impl Pair {
     }
 
     /// Send a request that is answered with `answer` at once.
-    async fn exchange_for(&mut self, answer: &'static [u8]) -> Result<Attempt, Failure> {
+    async fn exchange_for(&mut self, answer: &'static [u8]) -> Result<Attempt, ExchangeFailure> {
         let (_, mut other) = duplex(1);
         std::mem::swap(&mut self.far, &mut other);
         let far = spawn_local(async move {
@@ -136,8 +136,8 @@ fn run(test: impl Future<Output = ()>) {
     builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap().block_on(test);
 }
 
-fn broken(kind: ErrorKind, status: Option<u16>) -> Failure {
-    Failure::Broken(Broken { kind, status })
+fn broken(kind: ErrorKind, status: Option<u16>) -> ExchangeFailure {
+    ExchangeFailure::Broken(Broken { kind, status })
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_connection_that_ended_or_spoke_at_rest_is_not_used_again() {
             let spoke = u64::from(!unasked.is_empty());
             let why = if unasked.is_empty() { Unusable::Ended(ErrorKind::Closed) } else { Unusable::Spoke };
             pair.connection.recheck();
-            assert_eq!(pair.exchange(b"").await.unwrap_err(), Failure::NotSent(why));
+            assert_eq!(pair.exchange(b"").await.unwrap_err(), ExchangeFailure::NotSent(why));
             assert_eq!(
                 (pair.flight.take_unsolicited(), pair.connection.traffic().sent, pair.is_open()),
                 (spoke, 0, false)
@@ -175,7 +175,7 @@ fn an_answer_counts_from_the_first_byte_of_its_request_on_however_both_are_split
             let near = Split { after, request, received: 0, answer: OK, first, sent: 0 };
             let mut pair = Pair::over(near, duplex(1).1);
             let answer = pair.exchange(BODY).await.map(|attempt| attempt.status);
-            let expected = if after == 0 { Err(Failure::NotSent(Unusable::Spoke)) } else { Ok(Some(200)) };
+            let expected = if after == 0 { Err(ExchangeFailure::NotSent(Unusable::Spoke)) } else { Ok(Some(200)) };
             assert_eq!(answer, expected, "{after} of {request} bytes, {first} of {}", OK.len());
             assert_eq!(pair.flight.take_unsolicited(), u64::from(after == 0));
             assert_eq!((pair.connection.traffic().sent, pair.is_open()), (after as u64, after == request));

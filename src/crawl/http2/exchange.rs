@@ -19,7 +19,7 @@ use http::Request;
 use super::Shared;
 use super::failure::{classify, was_not_begun};
 use crate::crawl::compressed::Coding;
-use crate::crawl::connection::{Broken, Deadline, Failure, Traffic, Unusable, Watch};
+use crate::crawl::connection::{Broken, Deadline, ExchangeFailure, Traffic, Unusable, Watch};
 use crate::crawl::expect::Expected;
 use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::lent;
@@ -37,14 +37,14 @@ pub(in crate::crawl) struct StreamSlot {
 
 /// A response on its way.
 struct Incoming<'a> {
-    part: Part,
+    part: ResponsePart,
     head: Option<HeadFacts>,
     content_bytes: u64,
     expected: Expected<'a>,
 }
 
 /// Part of a response that is awaited.
-enum Part {
+enum ResponsePart {
     Head(ResponseFuture),
     Content(RecvStream),
 }
@@ -90,7 +90,7 @@ impl StreamSlot {
         body: &Bytes,
         expected: Expected<'_>,
         watch: Watch<'_>,
-    ) -> Result<Attempt, Failure> {
+    ) -> Result<Attempt, ExchangeFailure> {
         self.traffic = Traffic::default();
         self.deadline.arm(watch);
         let before = self.shared.meter.passed();
@@ -104,11 +104,11 @@ impl StreamSlot {
             }
             Err(error) => {
                 self.shared.retire();
-                return Err(Failure::NotSent(Unusable::Ended(self.explained(&error, watch.flight))));
+                return Err(ExchangeFailure::NotSent(Unusable::Ended(self.explained(&error, watch.flight))));
             }
         };
         self.note(watch);
-        let mut incoming = Incoming { part: Part::Head(response), head: None, content_bytes: 0, expected };
+        let mut incoming = Incoming { part: ResponsePart::Head(response), head: None, content_bytes: 0, expected };
         let ended = std::future::poll_fn(|cx| match self.read(cx, &mut incoming, watch) {
             Poll::Pending if self.deadline.poll(cx, watch.clock) => Poll::Ready(Err(None)),
             polled => polled.map_err(Some),
@@ -120,7 +120,7 @@ impl StreamSlot {
                 let attempt = answer::judge(&head, incoming.expected.verdict(&head), watch.flight);
                 Ok(Attempt { done: self.last_read(watch), ..attempt })
             }
-            (Ok(()), None) => Err(Failure::Broken(Broken { kind: ErrorKind::Http2Protocol, status: None })),
+            (Ok(()), None) => Err(ExchangeFailure::Broken(Broken { kind: ErrorKind::Http2Protocol, status: None })),
             (Err(error), head) => Err(self.failed((error, before), (head, incoming.content_bytes), watch.flight)),
         }
     }
@@ -134,7 +134,7 @@ impl StreamSlot {
     ) -> Poll<Result<(), h2::Error>> {
         loop {
             match &mut incoming.part {
-                Part::Head(response) => {
+                ResponsePart::Head(response) => {
                     let response = std::task::ready!(Pin::new(response).poll(cx))?;
                     self.traffic.first_byte = Some(self.last_read(watch));
                     self.note(watch);
@@ -149,9 +149,9 @@ impl StreamSlot {
                         incoming.expected.decode(facts.coding);
                     }
                     incoming.head = Some(facts);
-                    incoming.part = Part::Content(response.into_body());
+                    incoming.part = ResponsePart::Content(response.into_body());
                 }
-                Part::Content(content) => match std::task::ready!(content.poll_data(cx)) {
+                ResponsePart::Content(content) => match std::task::ready!(content.poll_data(cx)) {
                     None => return Poll::Ready(Ok(())),
                     Some(part) => {
                         let part = part?;
@@ -191,7 +191,7 @@ impl StreamSlot {
         (error, before): (Option<h2::Error>, [u64; 2]),
         (head, content_bytes): (Option<HeadFacts>, u64),
         flight: &Flight,
-    ) -> Failure {
+    ) -> ExchangeFailure {
         let ([written, read], [written_before, read_before]) = (self.shared.meter.passed(), before);
         let kind = error.as_ref().map_or(ErrorKind::Timeout, |error| self.explained(error, flight));
         let is_of_connection = error.as_ref().map_or(read == read_before, |error| error.is_io() || error.is_go_away());
@@ -200,15 +200,15 @@ impl StreamSlot {
         }
         let is_end = matches!(kind, ErrorKind::Closed | ErrorKind::Reset | ErrorKind::Io);
         if was_not_begun(kind) && head.is_none() {
-            return Failure::NotBegun(kind);
+            return ExchangeFailure::NotBegun(kind);
         }
         if is_end && written == written_before {
-            return Failure::NotSent(Unusable::Ended(kind));
+            return ExchangeFailure::NotSent(Unusable::Ended(kind));
         }
         let kind = if kind == ErrorKind::Closed && head.is_some() { ErrorKind::Incomplete } else { kind };
         if head.is_some() && matches!(kind, ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout) {
             flight.explain(kind, format!("{content_bytes} bytes of content"));
         }
-        Failure::Broken(Broken { kind, status: head.map(|head| head.status) })
+        ExchangeFailure::Broken(Broken { kind, status: head.map(|head| head.status) })
     }
 }

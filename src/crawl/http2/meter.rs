@@ -20,8 +20,8 @@ const HTTP_1: &[u8] = b"HTTP/1";
 /// Counts of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
-    written: Counted,
-    read: Counted,
+    written: MeteredBytes,
+    read: MeteredBytes,
     last_read: Cell<Nanos>,
     /// Failure of the byte stream, which the library above it does not pass on.
     failure: RefCell<Option<Failure>>,
@@ -30,12 +30,12 @@ pub(super) struct Meter {
 
 /// Bytes in one direction.
 #[derive(Debug, Default)]
-struct Counted {
+struct MeteredBytes {
     all: Cell<u64>,
     taken: Cell<u64>,
 }
 
-impl Counted {
+impl MeteredBytes {
     fn add(&self, bytes: usize) {
         self.all.set(self.all.get() + bytes as u64);
     }
