@@ -76,7 +76,7 @@ use self::http2::{Places, Requests};
 pub use self::ids::{IdFormat, Shuffle};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
 use self::pool::Pool;
-use self::proxy::Proxies;
+use self::proxy::{Proxies, Sessions};
 use self::redirects::{RedirectRefusal, Redirected, Redirects};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
@@ -210,6 +210,7 @@ pub struct Crawl<D: Dial = Tcp> {
     turn: Cell<u64>,
     /// Position of the shard's connections among those of the run.
     slots: ConnectionSlots,
+    sessions: Sessions,
     jars: Rc<Jars>,
     redirects: Redirects,
     /// Time before which no other connection may be opened, where their rate is limited.
@@ -239,7 +240,7 @@ impl<D: Dial> Crawl<D> {
         let reserved = RefCell::default();
         let proxies = spec.proxies.as_ref().map_or(0, |proxies| proxies.all.len());
         let address = (0..hosts + proxies).map(|_| Cell::new(0)).collect();
-        let (turn, slots) = (Cell::new(0), ConnectionSlots::default());
+        let (turn, slots, sessions) = (Cell::new(0), ConnectionSlots::default(), Sessions::default());
         let source_addresses = None;
         let (jars, redirects, next_open) = (Rc::default(), Redirects::default(), Cell::default());
         Self {
@@ -256,6 +257,7 @@ impl<D: Dial> Crawl<D> {
             address,
             turn,
             slots,
+            sessions,
             jars,
             redirects,
             next_open,
@@ -399,6 +401,7 @@ impl<D: Dial> Workload for Crawl<D> {
                     request = self.requests.request(id);
                 }
             }
+            let session = carrier.session();
             let sent = Self::cleared(&mut carrier, &clear_to_send).await;
             let expected = self.checker.for_item(id);
             let watch = Watch { clock: self.clock, sent, deadline: sent.plus(self.spec.timeout), flight };
@@ -451,6 +454,9 @@ impl<D: Dial> Workload for Crawl<D> {
             };
             (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
+            if let Some(session) = session {
+                self.use_session(&session, (attempt.status, attempt.outcome), flight);
+            }
             break attempt;
         };
         self.judge(&mut attempt);

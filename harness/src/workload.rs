@@ -59,6 +59,17 @@ pub trait Workload: 'static {
     }
 }
 
+/// Numbers of events beside an attempt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asides {
+    /// Connections that were closed because bytes arrived on them that no request had asked for.
+    pub unsolicited: u64,
+    /// Requests that were sent once more, because the target had not begun them.
+    pub resent: u64,
+    /// Sessions of a proxy that are used no more.
+    pub sessions_retired: u64,
+}
+
 /// Progress of an attempt, for when it is cut off. The engine has one per lane.
 // The first cache line is all that most attempts touch.
 #[repr(C, align(64))]
@@ -72,8 +83,7 @@ pub struct Flight {
     handshake: Cell<Option<Handshake>>,
     connect_ns: Cell<Option<u64>>,
     explanation: RefCell<Option<(ErrorKind, String)>>,
-    unsolicited: Cell<u64>,
-    resent: Cell<u64>,
+    asides: Cell<Asides>,
     protocol: Cell<Option<&'static str>>,
 }
 
@@ -141,24 +151,29 @@ impl Flight {
 
     /// Note a connection that was closed because bytes arrived on it that no request had asked for.
     pub fn unsolicited(&self) {
-        self.has_notes.set(true);
-        self.unsolicited.set(self.unsolicited.get() + 1);
-    }
-
-    /// Take the number of connections that were closed for unsolicited bytes.
-    pub fn take_unsolicited(&self) -> u64 {
-        self.unsolicited.take()
+        self.aside(|asides| asides.unsolicited += 1);
     }
 
     /// Note that the request is sent once more, because the target had not begun it.
     pub fn resent(&self) {
-        self.has_notes.set(true);
-        self.resent.set(self.resent.get() + 1);
+        self.aside(|asides| asides.resent += 1);
     }
 
-    /// Take the number of times that requests were sent once more.
-    pub fn take_resent(&self) -> u64 {
-        self.resent.take()
+    /// Note that a session of a proxy is used no more.
+    pub fn session_retired(&self) {
+        self.aside(|asides| asides.sessions_retired += 1);
+    }
+
+    fn aside(&self, count: impl FnOnce(&mut Asides)) {
+        self.has_notes.set(true);
+        let mut asides = self.asides.get();
+        count(&mut asides);
+        self.asides.set(asides);
+    }
+
+    /// Take the number of events beside the attempts since they were last taken.
+    pub fn take_asides(&self) -> Asides {
+        self.asides.take()
     }
 
     /// True if anything but the progress was noted since the attempt began: most attempts have nothing else.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::crawl::proxy::Session;
+use crate::crawl::proxy::{RetireAfter, Session};
 
 /// Value of `--proxy` for no proxy at all.
 pub(crate) const NO_PROXY: &str = "none";
@@ -34,6 +34,24 @@ allows it.
   crawlmark run 'https://api.example.com/items/{id}' --rate 50 \\
       -x 'http://user-session-{session}:pass@gateway.example:8000'";
 
+const RETIRE: &str = "\
+Replace a session after uses=N, errors=N, status=LIST or block
+
+  uses=500         after 500 requests
+  errors=3         after 3 requests without a response, or with a
+                   rejected one
+  status=403,429   after a response with one of these statuses
+  block            after a response that throttles, or a challenge page
+
+May be repeated; the first rule that is met counts. Each shard counts for
+itself. The session's connections are closed when their requests have ended,
+and the next ones use a new label, with new cookies. sessions_retired in the
+result is the number of sessions replaced.
+
+  crawlmark run 'http://127.0.0.1:8080/{id}' --session sticky=100 \\
+      -x 'http://user-session-{session}:pass@127.0.0.1:3128' \\
+      --retire-session uses=500 --retire-session status=403,429";
+
 /// Proxies, as typed.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Proxy")]
@@ -49,4 +67,7 @@ pub struct ProxyArgs {
     /// sessions, in turn; a session stays with its proxy.
     #[arg(long, value_name = "SESSION")]
     pub session: Option<Session>,
+    /// Replace a session after uses=N, errors=N, status=LIST or block
+    #[arg(long, value_name = "RULE", long_help = RETIRE)]
+    pub retire_session: Vec<RetireAfter>,
 }

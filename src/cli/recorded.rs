@@ -88,6 +88,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "local_ips",
             "connect_to",
             "session",
+            "retire_session",
             "cacert",
             "insecure",
             "cert",

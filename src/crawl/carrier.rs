@@ -5,10 +5,11 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::sample::{ErrorKind, Outcome};
 use crawlmark_harness::workload::Flight;
 
 use super::connection::{Connection, Unusable};
@@ -17,7 +18,7 @@ use super::dial::{Dial, Route, Stream};
 use super::http2::{Place, Signal, StreamSlot};
 use super::local_ips::Family;
 use super::opening::{self, Opened, Spoken};
-use super::proxy::{Hop, Session};
+use super::proxy::{Hop, RetireAfter, Session, SessionUse};
 use super::source_addresses::ConnectionSlot;
 use super::{Cookies, Crawl};
 
@@ -39,12 +40,38 @@ impl<S: Stream> Carrier<S> {
         }
     }
 
+    /// Return its session, if that may be retired.
+    pub(super) fn session(&self) -> Option<Rc<SessionUse>> {
+        match self {
+            Self::Connection(connection) => connection.session(),
+            Self::Stream(stream) => stream.session(),
+        }
+    }
+
     /// Return when its last exchange ended; none of a stream, whose connection may carry others.
     fn idle_since(&self) -> Option<Nanos> {
         match self {
             Self::Connection(connection) => Some(connection.idle_since()),
             Self::Stream(_) => None,
         }
+    }
+}
+
+/// Possessions of a connection while it is open.
+#[derive(Debug, Default)]
+pub(super) struct Lease {
+    /// Its place among the connections of its host, where those are counted.
+    pub(super) place: Option<Place>,
+    /// Its connection slot, where that decides its source address.
+    pub(super) _slot: Option<ConnectionSlot>,
+    /// Its session, where sessions are retired.
+    pub(super) session: Option<Rc<SessionUse>>,
+}
+
+impl Lease {
+    /// True if its session is retired.
+    pub(super) fn is_retired(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_retired())
     }
 }
 
@@ -103,9 +130,9 @@ impl<D: Dial> Crawl<D> {
     /// Lend the cookies of a new connection to a host, where they are kept.
     fn jar(&self, host: usize, hop: Option<&Hop>) -> Option<LentJar> {
         let shares = self.spec.proxies.as_ref().is_some_and(|proxies| matches!(proxies.session, Session::Sticky(_)));
-        let owner = match hop.and_then(|hop| hop.session) {
+        let owner = match hop.and_then(|hop| hop.session.as_ref()) {
             None => Owner::Slot,
-            Some(session) if shares => Owner::Session(session),
+            Some(session) if shares => Owner::Session(session.number()),
             Some(_) => Owner::Connection,
         };
         (self.spec.options.cookies == Cookies::Kept).then(|| self.jars.lend(host, owner))
@@ -127,6 +154,7 @@ impl<D: Dial> Crawl<D> {
             }
             _ => (&self.spec.addresses[host], &self.address[host]),
         };
+        let session = hop.as_ref().and_then(|hop| hop.session.clone()).filter(|_| self.retires_sessions());
         let mut slot = self.source_addresses.as_ref().map(|source_addresses| source_addresses.take(host));
         for turn in 0..addresses.len() {
             let index = (address.get() + turn) % addresses.len();
@@ -142,10 +170,13 @@ impl<D: Dial> Crawl<D> {
                 Ok(Opened { spoken, at }) => {
                     address.set(index);
                     flight.opened(at.since(began));
-                    return Ok(self.carrier(host, spoken, (hop, place, slot.take())));
+                    return Ok(self.carrier(host, spoken, (hop, Lease { place, _slot: slot.take(), session })));
                 }
                 Err(kind) => last = kind,
             }
+        }
+        if let Some(session) = session {
+            self.use_session(&session, (None, Outcome::Error(last)), flight);
         }
         if last == ErrorKind::ProxyTargetUnreachable {
             // Of the target: the next connection tries another one.
@@ -159,16 +190,16 @@ impl<D: Dial> Crawl<D> {
         &self,
         host: usize,
         spoken: Spoken<D::Stream>,
-        (hop, place, slot): (Option<Hop>, Option<Place>, Option<ConnectionSlot>),
+        (hop, lease): (Option<Hop>, Lease),
     ) -> Carrier<D::Stream> {
         match spoken {
             Spoken::Http1(stream) => {
                 let jar = self.jar(host, hop.as_ref());
-                let connection = Connection::new(stream, &self.spec).with(hop, (place, slot));
+                let connection = Connection::new(stream, &self.spec).with(hop, lease);
                 Carrier::Connection(Box::new(connection.with_cookies(jar)))
             }
             Spoken::Http2(greeted) => {
-                let (first, others) = greeted.slots(&self.spec, (place, slot));
+                let (first, others) = greeted.slots(&self.spec, lease);
                 others.for_each(|stream| self.keep(host, Carrier::Stream(Box::new(stream))));
                 Carrier::Stream(Box::new(first))
             }
@@ -197,9 +228,24 @@ impl<D: Dial> Crawl<D> {
         let turn = self.turn.get();
         let of_host = &self.spec.addresses[host];
         let address = self.address[host].get().checked_rem(of_host.len()).map(|index| of_host[index]);
-        let hop = proxies.hop((host, &targets.hosts()[host]), turn, address)?;
-        self.turn.set(turn.wrapping_add(u64::from(self.slots.shards.max(1))));
+        let (shard, shards) = (u64::from(self.slots.shard), u64::from(self.slots.shards.max(1)));
+        let session = |session, rules: &[RetireAfter]| self.sessions.at((session, rules), turn, (shard, shards));
+        let hop = proxies.hop((host, &targets.hosts()[host]), session, address)?;
+        self.turn.set(turn.wrapping_add(shards));
         Some(hop)
+    }
+
+    /// True if sessions are retired.
+    fn retires_sessions(&self) -> bool {
+        self.spec.proxies.as_ref().is_some_and(|proxies| !proxies.retire.is_empty())
+    }
+
+    /// Count an attempt with a session, which it may retire.
+    pub(super) fn use_session(&self, session: &SessionUse, ended: (Option<u16>, Outcome), flight: &Flight) {
+        let rules = self.spec.proxies.as_ref().map_or(&[][..], |proxies| &proxies.retire);
+        if session.ended(rules, ended) {
+            flight.session_retired();
+        }
     }
 
     /// Return the route to `to` from the source address of a slot; fails if that has none of this family.

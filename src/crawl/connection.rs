@@ -29,16 +29,15 @@ pub(super) use self::exchange::{Broken, ExchangeFailure, Unusable, Watch};
 use self::exchange::{Exchange, Response, TURN_BYTES, Writing};
 use self::input::Input;
 use super::answer;
+use super::carrier::Lease;
 use super::codec::{Cut, Decoder, RequestKind};
 use super::cookies::{LentJar, SharedJar};
 use super::dial::Stream;
 use super::expect::Expected;
 use super::failure::failure_of;
 use super::head::HeadFacts;
-use super::http2::Place;
-use super::proxy::{Absolute, Hop, Way};
+use super::proxy::{Absolute, Hop, SessionUse, Way};
 use super::reuse::{After, Left};
-use super::source_addresses::ConnectionSlot;
 use super::targets::Scheme;
 use super::{Content, CrawlSpec, HoldHeader};
 
@@ -74,10 +73,7 @@ pub(super) struct Connection<S: Stream> {
     jar: Option<LentJar>,
     /// Time at which its last exchange ended, where that counts.
     idle_since: Nanos,
-    /// Its connection slot, where that decides its source address.
-    _slot: Option<ConnectionSlot>,
-    /// Its place among the connections of its host, where those are counted.
-    _place: Option<Place>,
+    lease: Lease,
 }
 
 /// Traffic of an exchange.
@@ -113,18 +109,17 @@ impl<S: Stream> Connection<S> {
             location: None,
             jar: None,
             idle_since: Nanos::default(),
-            _slot: None,
-            _place: None,
+            lease: Lease::default(),
         }
     }
 
-    /// Attach the proxy that it goes through, and a place and a connection slot, which stay taken while the connection is open.
-    pub(super) fn with(self, hop: Option<Hop>, (place, slot): (Option<Place>, Option<ConnectionSlot>)) -> Self {
+    /// Attach the proxy that it goes through, and what it keeps while it is open.
+    pub(super) fn with(self, hop: Option<Hop>, lease: Lease) -> Self {
         let absolute = hop.and_then(|hop| match hop.way {
             Way::Absolute(absolute) => Some(absolute),
             Way::Tunnel(_) => None,
         });
-        Self { absolute, _slot: slot, _place: place, ..self }
+        Self { absolute, lease, ..self }
     }
 
     /// Buffer that the next request is written to, and its parts for a proxy that forwards it.
@@ -182,9 +177,15 @@ impl<S: Stream> Connection<S> {
     /// Return the reason why a connection at rest cannot carry another request; none if it can. The next exchange then does not look
     /// again, unless [`recheck`](Self::recheck) is called. Makes no system call unless the runtime has seen an event.
     pub(super) fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<Unusable> {
-        let unusable = self.poll_unusable(cx, flight);
+        let is_retired = self.lease.is_retired().then_some(Unusable::Ended(ErrorKind::Closed));
+        let unusable = is_retired.or_else(|| self.poll_unusable(cx, flight));
         self.is_seen_open = unusable.is_none();
         unusable
+    }
+
+    /// Return its session, if that may be retired.
+    pub(super) fn session(&self) -> Option<Rc<SessionUse>> {
+        self.lease.session.clone()
     }
 
     /// Have the next exchange look again if the connection is open: time has passed since.

@@ -30,11 +30,11 @@ pub(super) use self::failure::{most_resends, was_not_begun};
 use self::meter::{Meter, Metered};
 pub(super) use self::places::{Place, Places, Signal};
 pub(super) use self::request::Requests;
+use super::carrier::Lease;
 use super::codec::MOST_HEAD_BYTES;
 use super::dial::Stream;
 use super::failure::Failure;
 use super::reuse::Left;
-use super::source_addresses::ConnectionSlot;
 use super::targets::Scheme;
 use super::{Content, CrawlSpec, HoldHeader};
 
@@ -129,21 +129,20 @@ struct Shared {
     content: Content,
     /// True if no further request may begin on it.
     is_closing: Cell<bool>,
-    /// Its place among the connections of its host, until it closes.
-    place: RefCell<Option<Place>>,
+    /// Possessions, of which its place is given back when it closes.
+    lease: RefCell<Lease>,
     driver: JoinHandle<()>,
-    _slot: Option<ConnectionSlot>,
 }
 
 impl Shared {
     /// Begin no further request on it. Another connection may take its place.
     fn retire(&self) {
         self.is_closing.set(true);
-        drop(self.place.take());
+        drop(self.lease.borrow_mut().place.take());
     }
 
     fn is_closing(&self) -> bool {
-        self.is_closing.get() || self.meter.is_over() || self.left.get().is_none()
+        self.is_closing.get() || self.meter.is_over() || self.left.get().is_none() || self.lease.borrow().is_retired()
     }
 }
 
@@ -205,11 +204,7 @@ pub(super) async fn greet<S: Stream>(stream: S, spec: &CrawlSpec, clock: Clock) 
 
 impl Greeted {
     /// Return a slot for each stream: the first one, and the others.
-    pub(super) fn slots(
-        self,
-        spec: &CrawlSpec,
-        (place, slot): (Option<Place>, Option<ConnectionSlot>),
-    ) -> (StreamSlot, impl Iterator<Item = StreamSlot>) {
+    pub(super) fn slots(self, spec: &CrawlSpec, lease: Lease) -> (StreamSlot, impl Iterator<Item = StreamSlot>) {
         let Self { sender, meter, driver, streams } = self;
         let shared = Rc::new(Shared {
             meter,
@@ -217,9 +212,8 @@ impl Greeted {
             held: spec.held,
             content: spec.options.content,
             is_closing: Cell::new(false),
-            place: RefCell::new(place),
+            lease: RefCell::new(lease),
             driver,
-            _slot: slot,
         });
         let first = StreamSlot::new(sender.clone(), Rc::clone(&shared));
         (first, (1..streams).map(move |_| StreamSlot::new(sender.clone(), Rc::clone(&shared))))

@@ -3,6 +3,7 @@
 //! Built once by `run`, before the fork, and shared by all shards. It must not open a socket; credentials must not appear in any
 //! text or debug output.
 
+mod retirement;
 mod session;
 mod tunnel;
 mod url;
@@ -10,7 +11,10 @@ mod url;
 use std::cmp::Ordering;
 use std::fmt;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
+pub use self::retirement::RetireAfter;
+pub(super) use self::retirement::{SessionUse, Sessions};
 pub use self::session::Session;
 use self::session::gcd;
 pub(super) use self::tunnel::open;
@@ -37,6 +41,8 @@ pub struct Proxies {
     pub of_host: Vec<Option<usize>>,
     /// Connections that share a session.
     pub session: Session,
+    /// Events after which a session is retired.
+    pub retire: Vec<RetireAfter>,
     /// Seed of the session labels.
     pub seed: u64,
 }
@@ -84,11 +90,17 @@ impl Proxies {
         list.into_iter().flatten().map(|proxy| &self.all[*proxy].url)
     }
 
-    /// Return the way of connection number `turn` of the run to host number `number`, which is `host` and has the address `address` if
-    /// it was looked up; none of a host that is connected to directly.
-    pub(super) fn hop(&self, (number, host): (usize, &Host), turn: u64, address: Option<SocketAddr>) -> Option<Hop> {
+    /// Return the way of a connection with a session to host number `number`, which is `host` and has the address `address` if it was
+    /// looked up; none of a host that is connected to directly.
+    pub(super) fn hop(
+        &self,
+        (number, host): (usize, &Host),
+        session: impl FnOnce(Session, &[RetireAfter]) -> Rc<SessionUse>,
+        address: Option<SocketAddr>,
+    ) -> Option<Hop> {
         let list = &self.lists[(*self.of_host.get(number)?)?];
-        let session = self.session.number(turn);
+        let used = session(self.session, &self.retire);
+        let session = used.number();
         let proxy = list[usize::try_from(session % list.len() as u64).unwrap_or(0)];
         let url = &self.all[proxy].url;
         let credentials = url.credentials(self.seed, session);
@@ -101,7 +113,7 @@ impl Proxies {
             (Protocol::Socks5, _) => Way::Tunnel(tunnel::socks(host, address, credentials)),
             (Protocol::Socks5h, _) => Way::Tunnel(tunnel::socks(host, None, credentials)),
         };
-        let session = url.has_session().then_some(session);
+        let session = url.has_session().then_some(used);
         Some(Hop { proxy, name: url.to_string(), session, way })
     }
 }
@@ -133,7 +145,7 @@ pub fn turns(weights: &[u32]) -> Result<Vec<usize>, TooManyTurns> {
 #[error("the weights add up to {0} turns, more than {MOST_TURNS}: use smaller weights, or multiples of one number")]
 pub struct TooManyTurns(u64);
 
-/// Middle of a turn: `at / 2 of`, compared exactly.
+/// Middle of a turn: the fraction `at / (2 * of)`, compared without rounding.
 #[derive(Debug, Clone, Copy)]
 struct Middle {
     at: u64,
@@ -167,8 +179,8 @@ pub struct Hop {
     pub(super) proxy: usize,
     /// URL of the proxy, without credentials.
     pub(super) name: String,
-    /// Number of its session, if it has one.
-    pub(super) session: Option<u64>,
+    /// Its session, if it has one.
+    pub(super) session: Option<Rc<SessionUse>>,
     pub(super) way: Way,
 }
 

@@ -63,6 +63,33 @@ fn the_bundled_proxy_sees_the_sessions_that_were_asked_for() {
     }
 }
 
+#[test]
+fn a_session_is_retired_when_it_was_used_often_failed_or_was_blocked() {
+    // One connection and one session per shard. Items may move from one shard to the other.
+    let one_each = "--shards 2 -c 2 --session sticky=2";
+    for (target_flags, flags, least, most, uses) in [
+        ("", format!("{one_each} --retire-session uses=5"), 11, 12, 5),
+        ("", format!("{one_each} --retire-session uses=50"), 0, 1, 50),
+        ("", "--shards 2 -c 4 --retire-session uses=5".to_owned(), 8, 12, 5),
+        ("--fault error:1.0:500", format!("{one_each} {ONE_ATTEMPT} --retire-session status=500-503"), 60, 60, 1),
+        ("--fault error:1.0:500", format!("{one_each} {ONE_ATTEMPT} --retire-session errors=3"), 19, 20, 3),
+        ("--fault error:1.0:500", format!("{one_each} {ONE_ATTEMPT} --retire-session block"), 0, 0, 60),
+        ("--tls", format!("{one_each} --insecure --retire-session uses=5"), 11, 12, 1),
+        // Streams in flight when a session is retired still end on it.
+        ("--tls", "--insecure --shards 1 -c 1 --http 2 --streams 4 --retire-session uses=6".to_owned(), 6, 10, 1),
+    ] {
+        let (target, proxy) = (Target::start(&format!("--processes 1 {target_flags}")), bundled_proxy());
+        let url = format!("http://user-session-{{session}}:hidden@{}", proxy.address());
+        let report = crawl(&format!("{} -n 60 --proxy {url} {flags}", target.url()));
+        assert_eq!(report.count("/totals/attempts"), 60, "{flags}");
+        let (retired, sessions) = (report.count("/totals/sessions_retired"), sessions(&proxy.stop()));
+        assert!((least..=most).contains(&retired), "{flags}: {retired} retired");
+        assert!(sessions.values().all(|times| *times <= uses), "{flags}: {sessions:?}");
+        assert!(sessions.len() as u64 >= retired, "{flags}: {retired} of {sessions:?}");
+        assert_eq!(target.stop()["requests"], json!(60), "{flags}");
+    }
+}
+
 fn proxy_address(url: &str) -> &str {
     url.rsplit_once('@').unwrap().1
 }
@@ -206,6 +233,13 @@ fn proxies_that_cannot_work_are_refused_before_anything_is_sent() {
         (&["URL", "-x", dead, "--session", "per-request"], "--session needs {session} in the user name"),
         (&["URL", "-x", "none", "--session", "per-request"], "--session is for a proxy"),
         (&["URL", "--session", "per-request"], "--session is for a proxy"),
+        (&["URL", "--retire-session", "block"], "--retire-session is for a proxy"),
+        (&["URL", "-x", dead, "--retire-session", "block"], "--retire-session needs {session} in the user name"),
+        (&["URL", "-x", with_session, "--retire-session", "age=3"], "uses=N, errors=N, status=403,429 and block"),
+        (
+            &["URL", "-x", with_session, "--session", "per-request", "--retire-session", "uses=2"],
+            "per-request uses each session once",
+        ),
         (&["URL", "-x", with_session, "--session", "hourly"], "sticky=N"),
         (
             &["URL", "-x", "http://127.0.0.1:9,weight=3", "-x", with_session, "--session", "sticky=2"],

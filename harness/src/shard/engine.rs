@@ -21,7 +21,7 @@ use crate::plan::ShardPlan;
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crate::stats::{Bounds, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Unfinished};
 use crate::wire::{OpenSecond, Progress};
-use crate::workload::{Flight, Opened, Workload};
+use crate::workload::{Asides, Flight, Opened, Workload};
 
 /// One shard's engine.
 pub(super) struct Engine<W> {
@@ -442,11 +442,10 @@ impl Books {
 
     /// Count what an attempt noted beside its connection.
     fn note(&mut self, now: Nanos, flight: &Flight) {
-        let [unsolicited, resent] = [flight.take_unsolicited(), flight.take_resent()];
-        if unsolicited + resent > 0 {
-            self.stats.counters.close_unsolicited(unsolicited);
-            self.stats.counters.resend(resent);
-            self.intervals.note(now, [unsolicited, resent]);
+        let asides = flight.take_asides();
+        if asides != Asides::default() {
+            self.stats.counters.add_asides(asides);
+            self.intervals.add_asides(now, asides);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
 use crate::stats::{AnswerBins, Bins, Bounds, Counters, Series, SeriesSet, ShardStats, Took, Unfinished, took};
 use crate::wire::{BindingTimes, OpenSecond, Scheduled, SecondFigures};
-use crate::workload::Opened;
+use crate::workload::{Asides, Opened};
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -173,11 +173,9 @@ impl Intervals {
         self.at(now).counters_at(now).open_connection(opened);
     }
 
-    /// Count connections that were closed for unsolicited bytes, and requests that were sent once more.
-    pub(super) fn note(&mut self, now: Nanos, [unsolicited, resent]: [u64; 2]) {
-        let counters = self.at(now).counters_at(now);
-        counters.close_unsolicited(unsolicited);
-        counters.resend(resent);
+    /// Count events beside the attempts.
+    pub(super) fn add_asides(&mut self, now: Nanos, asides: Asides) {
+        self.at(now).counters_at(now).add_asides(asides);
     }
 
     /// Books a request of an open loop that was intended and never went.

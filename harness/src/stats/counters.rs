@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::table::{Counter, counters};
 use crate::sample::{ErrorKind, Fate, Handshake, InFlight, Opened, Outcome, Sample};
+use crate::workload::Asides;
 
 counters! {
     /// Items that were tried, by state.
@@ -66,6 +67,8 @@ counters! {
         connections_by_protocol: BTreeMap<String, u64>,
         /// Requests sent once more because the target had not begun them; each is one attempt.
         resent: u64 as "sent again, not begun",
+        /// Sessions of a proxy that were used no more, by --retire-session.
+        sessions_retired: u64 as "proxy sessions retired",
         /// Bytes of requests, heads included.
         bytes_sent: u64 as "sent",
         /// Bytes of answers, heads included.
@@ -259,14 +262,11 @@ impl Counters {
         self.requests.connections_unused += 1;
     }
 
-    /// Count connections that were closed for unsolicited bytes.
-    pub(crate) const fn close_unsolicited(&mut self, connections: u64) {
-        self.requests.unsolicited += connections;
-    }
-
-    /// Count requests that were sent once more.
-    pub(crate) const fn resend(&mut self, requests: u64) {
-        self.requests.resent += requests;
+    /// Count events beside the attempts.
+    pub(crate) const fn add_asides(&mut self, asides: Asides) {
+        self.requests.unsolicited += asides.unsolicited;
+        self.requests.resent += asides.resent;
+        self.requests.sessions_retired += asides.sessions_retired;
     }
 
     /// Every counter of items and requests that is one number, with its value.

@@ -159,7 +159,7 @@ fn a_connection_that_ended_or_spoke_at_rest_is_not_used_again() {
             pair.connection.recheck();
             assert_eq!(pair.exchange(b"").await.unwrap_err(), ExchangeFailure::NotSent(why));
             assert_eq!(
-                (pair.flight.take_unsolicited(), pair.connection.traffic().sent, pair.is_open()),
+                (pair.flight.take_asides().unsolicited, pair.connection.traffic().sent, pair.is_open()),
                 (spoke, 0, false)
             );
         }
@@ -177,7 +177,7 @@ fn an_answer_counts_from_the_first_byte_of_its_request_on_however_both_are_split
             let answer = pair.exchange(BODY).await.map(|attempt| attempt.status);
             let expected = if after == 0 { Err(ExchangeFailure::NotSent(Unusable::Spoke)) } else { Ok(Some(200)) };
             assert_eq!(answer, expected, "{after} of {request} bytes, {first} of {}", OK.len());
-            assert_eq!(pair.flight.take_unsolicited(), u64::from(after == 0));
+            assert_eq!(pair.flight.take_asides().unsolicited, u64::from(after == 0));
             assert_eq!((pair.connection.traffic().sent, pair.is_open()), (after as u64, after == request));
         }
     });
@@ -192,7 +192,7 @@ fn an_answer_too_many_ends_its_connection_and_is_counted_once_however_it_is_spli
             pair.exchange_for(Box::leak(both.into_boxed_slice())).await.unwrap();
             pair.far.write_all(&OK[at..]).await.unwrap();
             assert!(!pair.is_open(), "{at}");
-            assert_eq!(pair.flight.take_unsolicited(), 1, "{at}");
+            assert_eq!(pair.flight.take_asides().unsolicited, 1, "{at}");
         }
     });
 }

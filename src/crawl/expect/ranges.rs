@@ -20,7 +20,7 @@ impl Statuses {
     /// The status that asks for patience, and for nothing else.
     pub(super) const TOO_MANY_REQUESTS: u16 = 429;
 
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(in crate::crawl) fn read(text: &str) -> Option<Self> {
         let status = |text: &str| number(text)?.try_into().ok().filter(|status| (200..=999).contains(status));
         let range = |text: &str| {
             let (first, last) = text.split_once('-').unwrap_or((text, text));

@@ -23,6 +23,7 @@ use crate::crawl::connection::{Broken, Deadline, ExchangeFailure, Traffic, Unusa
 use crate::crawl::expect::Expected;
 use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::lent;
+use crate::crawl::proxy::SessionUse;
 use crate::crawl::reuse::After;
 use crate::crawl::{Content, answer};
 
@@ -61,6 +62,11 @@ impl StreamSlot {
             self.shared.retire();
             Unusable::Ended(ErrorKind::Closed)
         })
+    }
+
+    /// Return the session of its connection, if that may be retired.
+    pub(in crate::crawl) fn session(&self) -> Option<Rc<SessionUse>> {
+        self.shared.lease.borrow().session.clone()
     }
 
     /// Count a request that is about to be sent.

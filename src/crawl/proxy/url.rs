@@ -83,8 +83,8 @@ pub enum ProxyUrlError {
     Placeholder,
     /// Credentials that cannot be sent.
     #[error(
-        "the user name or password of the proxy cannot be sent: each has at most {MOST_BYTES} bytes and no control character, a user name is \
-         not empty, the password of SOCKS neither, and a user name for http:// has no colon. Write %2F, %3F and %23 for /, ? and #"
+        "the user name or password of the proxy cannot be sent: use at most {MOST_BYTES} bytes for each, without control characters, and a \
+         user name that is not empty. socks5 needs a password, too; http:// takes no colon in the user name. Write %2F, %3F and %23 for /, ? and #"
     )]
     Credentials,
 }

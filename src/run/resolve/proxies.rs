@@ -38,9 +38,11 @@ pub(super) fn choose(
         urls => of_flag(urls, hosts.len())?,
     };
     if found.urls.is_empty() {
-        return match args.proxy.session {
+        let unused =
+            [("--session", args.proxy.session.is_some()), ("--retire-session", !args.proxy.retire_session.is_empty())];
+        return match unused.iter().find(|(_, is_given)| *is_given) {
             None => Ok(None),
-            Some(_) => Err(usage("--session is for a proxy: add --proxy, or remove it")),
+            Some((flag, _)) => Err(usage(format!("{flag} is for a proxy: add --proxy, or remove it"))),
         };
     }
     workload.insert(PROXY.to_owned(), found.names());
@@ -49,6 +51,10 @@ pub(super) fn choose(
     check(args, hosts, &proxies)?;
     if proxies.all.iter().any(|proxy| proxy.url.has_session()) {
         workload.insert("session".to_owned(), proxies.session.to_string());
+        if !proxies.retire.is_empty() {
+            let rules: Vec<String> = proxies.retire.iter().map(ToString::to_string).collect();
+            workload.insert("retire_session".to_owned(), rules.join(" "));
+        }
     }
     if is_bundled && !proxies.all.iter().all(|proxy| proxy.addresses.iter().any(is_own)) {
         return Err(usage(
@@ -96,6 +102,7 @@ impl Found {
             lists: self.lists,
             of_host: self.of_host,
             session: args.proxy.session.unwrap_or_default(),
+            retire: args.proxy.retire_session.clone(),
             seed: args.seed,
         })
     }
@@ -195,6 +202,12 @@ fn check(args: &RunArgs, hosts: &[Host], proxies: &Proxies) -> Result<(), Error>
         ),
         _ if args.proxy.session.is_some() && !has_session => {
             Some("--session needs {session} in the user name or password of --proxy".to_owned())
+        }
+        _ if !proxies.retire.is_empty() && !has_session => {
+            Some("--retire-session needs {session} in the user name or password of --proxy".to_owned())
+        }
+        Session::PerRequest if !proxies.retire.is_empty() => {
+            Some("--session per-request uses each session once: remove --retire-session".to_owned())
         }
         Session::PerRequest if args.max_requests_per_connection.is_some_and(|most| most > 1) => Some(
             "--session per-request opens a connection for each request: remove --max-requests-per-connection"

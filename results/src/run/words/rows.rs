@@ -61,7 +61,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows.push((
         "traffic",
         format!(
-            "{} opened{}{}{}{}{}{}, {} sent, {} received",
+            "{} opened{}{}{}{}{}{}{}, {} sent, {} received",
             counted(totals.connections_opened, "connection"),
             protocols(report),
             not_kept(report),
@@ -69,6 +69,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
             in_brackets(totals.connections_unused, "never used"),
             in_brackets(totals.unsolicited, "closed for unsolicited bytes"),
             resent(totals.resent),
+            in_brackets(totals.sessions_retired, "proxy sessions retired"),
             bytes(totals.bytes_sent),
             bytes(totals.bytes_received)
         ),

@@ -118,8 +118,8 @@ pub enum DesignError {
     },
     /// Two pairs that should be a block ran in the same order.
     #[error(
-        "counted pairs {} and {} both ran {order}: of each two such pairs, one must run the base first and the other the \
-         candidate first, or a second round that is always slower would look like an effect", .pair, .pair + 1
+        "counted pairs {} and {} both ran {order}: swap the rounds of one. In each two counted pairs the base goes first once and \
+         second once, so that a second round that is always slower does not look like an effect", .pair, .pair + 1
     )]
     NotInBlocks {
         /// The first of the two, counted from 1 over the undisturbed pairs.
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn a_refusal_says_what_was_wrong_and_what_would_be_right() {
         let said = DesignError::NotInBlocks { pair: 3, order: Order::BaseFirst }.to_string();
-        assert!(said.starts_with("counted pairs 3 and 4 both ran the base first: of each two"), "{said}");
+        assert!(said.starts_with("counted pairs 3 and 4 both ran the base first: swap"), "{said}");
         let said = DesignError::Sequential { first: Arm::Base, rounds: 16 }.to_string();
         assert!(said.contains("all 16 rounds of the base before any") && said.contains("run them in pairs"), "{said}");
         let said = DesignError::NotAlternating { round: 3, arm: Arm::Candidate }.to_string();

@@ -115,7 +115,7 @@ pub enum NoFit {
     },
     /// The sizes are too far from the nearest law for that to be noise.
     #[error(
-        "the law does not describe these points: sizes are {} from it, far more than their rounds differ", rounded_percent(*.misfit)
+        "the law does not describe these points: they lie {} from its curve, far more than rounds of one size differ", rounded_percent(*.misfit)
     )]
     Poor {
         /// Distance of the sizes from the law, as a part of its value: the root of the mean square.

@@ -101,12 +101,12 @@ fn waits(evidence: &Evidence<'_>, wait: impl Fn(&ShardReport) -> Option<Percenti
     CheckResult::perhaps(Worst::of(found).and_then(|worst| {
         let PercentileWait { us, response_us, one_in, limit } = notable(worst.shard)?;
         let of_response = if us < response_us {
-            format!("of a response time of {}", micros(response_us))
+            format!("and 1 response in {one_in} took {} or longer", micros(response_us))
         } else {
-            "which is all of their response time".to_owned()
+            "which is all of the response time".to_owned()
         };
         Some(format!(
-            "{}: 1 request in {one_in} waited {} or longer for {}, {of_response}, so response times include waits that the target did \
+            "{}: 1 request in {one_in} waited {} or longer for {}, {of_response}. Response times include this wait, which the target did \
              not cause. {}",
             worst.who(),
             micros(us),

@@ -812,7 +812,7 @@ fn g_waits_for_a_connection_or_a_limit() {
     };
     passes(|run| opening(run, 50_100.0));
     trips(Verdict::ConcurrencyLimited, &["waited 10.1 ms or longer for a free"], |run| opening(run, 50_000.0));
-    let limit = "shard 1: 1 request in 100 waited 10.1 ms or longer for another limit than --rate, of a response time of 100 ms";
+    let limit = "shard 1: 1 request in 100 waited 10.1 ms or longer for another limit than --rate, and 1 response in 100 took 100 ms";
     trips(Verdict::BudgetLimited, &[limit], |run| waited(run, Series::BudgetWait, 10_100.0, 100_000.0));
     passes(|run| waited(run, Series::BudgetWait, 10_000.0, 100_000.0));
     // Of less than a thousand, both figures are the 90th percentile; and no part is greater than the whole.
@@ -824,14 +824,14 @@ fn g_waits_for_a_connection_or_a_limit() {
     };
     trips(
         Verdict::ConcurrencyLimited,
-        &["1 request in 10 waited 10.1 ms or longer for a free connection, of"],
+        &["1 request in 10 waited 10.1 ms or longer for a free connection, and 1 response in 10"],
         |run| {
             few(run, 10_100.0);
         },
     );
     trips(
         Verdict::ConcurrencyLimited,
-        &["waited 100 ms or longer for a free connection, which is all of their"],
+        &["waited 100 ms or longer for a free connection, which is all of the"],
         |run| {
             few(run, 100_100.0);
         },
