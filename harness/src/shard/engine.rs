@@ -280,14 +280,21 @@ impl<W: Workload> Engine<W> {
     fn withdraw(&self, lane: usize) {
         self.book_connection(lane);
         let Some(UnderWay { interval, permit, has_opened }) = self.under_way[lane].take() else { return };
-        let Permit { attempt, first_intended, intended, .. } = permit;
-        let (now, is_retry) = (self.clock.now(), attempt > 0);
-        let is_dropped = self.gate.withdraw(lane, &permit, now);
         let mut books = self.books.borrow_mut();
         books.intervals.withdraw(interval);
         if has_opened {
             books.stats.leave_unused();
         }
+        drop(books);
+        self.give_back(lane, permit);
+    }
+
+    /// Gives back a permit that the closed gate had let through, and whose request was not sent.
+    fn give_back(&self, lane: usize, permit: Permit) {
+        let Permit { attempt, first_intended, intended, .. } = permit;
+        let (now, is_retry) = (self.clock.now(), attempt > 0);
+        let is_dropped = self.gate.withdraw(lane, &permit, now);
+        let mut books = self.books.borrow_mut();
         if is_retry {
             books.leave_item(first_intended, now);
         }
@@ -305,6 +312,8 @@ impl<W: Workload> Engine<W> {
     /// Counts everything still under way as aborted. Call after the future of [`Engine::run`] was dropped.
     pub(super) fn abort_rest(&self) {
         (0..self.under_way.len()).filter(|lane| self.gate.is_withdrawn(*lane)).for_each(|lane| self.withdraw(lane));
+        // Let through when the grace was over already: the shard did not run until then.
+        self.gate.take_unbegun().into_iter().for_each(|(lane, permit)| self.give_back(lane, permit));
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {

@@ -398,6 +398,16 @@ impl Gate {
         }
     }
 
+    /// Takes back the permits of the lanes that were let through and have not begun, once nothing is to begin any more.
+    pub(super) fn take_unbegun(&self) -> Vec<(usize, Permit)> {
+        let unbegun: Vec<(usize, Permit)> = self.granted().collect();
+        if !unbegun.is_empty() {
+            self.inner.borrow_mut().note_unbegun();
+        }
+        unbegun.iter().for_each(|(lane, _)| self.lanes[*lane].answer.set(Some(Answer::NoMore)));
+        unbegun
+    }
+
     /// The lanes that were let through and have not begun.
     fn granted(&self) -> impl Iterator<Item = (usize, Permit)> {
         self.lanes.iter().enumerate().filter_map(|(lane, slot)| match slot.answer.get() {

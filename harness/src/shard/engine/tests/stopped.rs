@@ -52,6 +52,38 @@ fn an_item_whose_last_attempt_is_throttled_in_the_grace_stays_unfinished() {
 }
 
 #[test]
+fn requests_that_were_due_while_the_shard_did_not_run_until_its_grace_was_over_are_dropped() {
+    let open = timed(4, Duration::from_secs(10));
+    virtual_time().block_on(async {
+        let clock = Clock::start();
+        let target = Target {
+            clock,
+            answers: |_, _, _| (Outcome::Ok, Advice::default()),
+            attempts: RefCell::default(),
+            stall: None,
+            performed: Rc::default(),
+            sent: Rc::default(),
+        };
+        let engine = Engine::new(target, &open, clock, clock.now());
+        let mut run = Box::pin(Rc::clone(&engine).run(Alarm::runtime(clock)));
+        tokio::select! {
+            () = &mut run => unreachable!("nobody closed it"),
+            () = tokio::time::sleep(100 * MS) => {}
+        }
+        // As if the process had been stopped: what is due goes when it is closed, and nothing is polled after it.
+        tokio::time::advance(1_000 * MS).await;
+        engine.close(clock.now());
+        drop(run);
+        engine.abort_rest();
+        let progress = engine.progress();
+        let (requests, table) = (&progress.counters.requests, engine.gate().timetable_use().unwrap());
+        assert!(requests.dropped > 0, "{requests:?}");
+        assert_eq!(table.scheduled, requests.attempts + requests.dropped + table.postponed);
+        assert_eq!(progress.remaining + progress.counters.items.ended(), 1 << 40);
+    });
+}
+
+#[test]
 fn requests_that_a_pause_holds_back_end_at_once_and_items_to_be_tried_again_stay_unfinished() {
     let open = ShardPlan { ids: IdRange { start: 0, end: 100 }, ..timed(4, Duration::from_secs(10)) };
     for (plan, grace) in

@@ -90,6 +90,13 @@ impl Limits {
         dropped.collect()
     }
 
+    /// Note that requests were let through and did not begin: no limit held them back.
+    pub(in crate::shard::gate) const fn note_unbegun(&mut self) {
+        if self.left_over.dropped_by.is_none() {
+            self.left_over.dropped_by = Some(Binding::Idle);
+        }
+    }
+
     /// The use of the timetable; none in a closed loop.
     pub(in crate::shard::gate) fn timetable_use(&mut self) -> Option<TimetableUse> {
         let LeftOver { postponed, dropped_by, shifted_ns } = self.left_over;

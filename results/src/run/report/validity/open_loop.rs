@@ -12,7 +12,12 @@ use crawlmark_harness::units::{grouped, micros, rounded_percent};
 /// Requests that were due and never went for lack of a connection.
 pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
     let connections = connections_in_words(evidence.plan);
-    dropped(evidence, &[LimitName::Connections, LimitName::Unknown], |_| {
+    dropped(evidence, &[LimitName::Connections, LimitName::Unknown], |limit| {
+        if limit == LimitName::Unknown {
+            return "this client did not run when they were due; they count in response times at the age they had reached. Run again \
+                    on an idle machine, or with a lower --rate"
+                .to_owned();
+        }
         format!(
             "none of its connections was free; they count in response times at the age they had reached. The target did not \
              sustain the rate over {connections}: use more connections (-c, --per-host-connections), or a lower --rate"
