@@ -68,6 +68,10 @@ pub struct Asides {
     pub resent: u64,
     /// Sessions of a proxy that are used no more.
     pub sessions_retired: u64,
+    /// Names that were looked up again.
+    pub lookups: u64,
+    /// Lookups of them that found no address to use.
+    pub lookups_failed: u64,
 }
 
 /// Progress of an attempt, for when it is cut off. The engine has one per lane.
@@ -162,6 +166,16 @@ impl Flight {
     /// Note that a session of a proxy is used no more.
     pub fn session_retired(&self) {
         self.aside(|asides| asides.sessions_retired += 1);
+    }
+
+    /// Note that a name was looked up again.
+    pub fn looked_up(&self) {
+        self.aside(|asides| asides.lookups += 1);
+    }
+
+    /// Note that a name was looked up again, and no address found that may be used.
+    pub fn lookup_failed(&self) {
+        self.aside(|asides| (asides.lookups, asides.lookups_failed) = (asides.lookups + 1, asides.lookups_failed + 1));
     }
 
     fn aside(&self, count: impl FnOnce(&mut Asides)) {

@@ -26,6 +26,7 @@ mod ladder;
 mod limits;
 mod live_view;
 mod lost;
+mod names;
 mod open_loop;
 mod page;
 mod pauses;

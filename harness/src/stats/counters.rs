@@ -69,6 +69,10 @@ counters! {
         resent: u64 as "sent again, not begun",
         /// Sessions of a proxy that were used no more, by --retire-session.
         sessions_retired: u64 as "proxy sessions retired",
+        /// Names looked up again during the run, by --dns-ttl.
+        lookups: u64 as "names looked up again",
+        /// Lookups during the run that found no address to use; the old ones were kept.
+        lookups_failed: u64 as "lookups failed",
         /// Bytes of requests, heads included.
         bytes_sent: u64 as "sent",
         /// Bytes of answers, heads included.
@@ -267,6 +271,8 @@ impl Counters {
         self.requests.unsolicited += asides.unsolicited;
         self.requests.resent += asides.resent;
         self.requests.sessions_retired += asides.sessions_retired;
+        self.requests.lookups += asides.lookups;
+        self.requests.lookups_failed += asides.lookups_failed;
     }
 
     /// Every counter of items and requests that is one number, with its value.

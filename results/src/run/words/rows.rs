@@ -61,7 +61,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows.push((
         "traffic",
         format!(
-            "{} opened{}{}{}{}{}{}{}, {} sent, {} received",
+            "{} opened{}{}{}{}{}{}{}{}, {} sent, {} received",
             counted(totals.connections_opened, "connection"),
             protocols(report),
             not_kept(report),
@@ -70,6 +70,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
             in_brackets(totals.unsolicited, "closed for unsolicited bytes"),
             resent(totals.resent),
             in_brackets(totals.sessions_retired, "proxy sessions retired"),
+            lookups(totals.lookups, totals.lookups_failed),
             bytes(totals.bytes_sent),
             bytes(totals.bytes_received)
         ),
@@ -256,6 +257,13 @@ fn moved(moved: &Moved) -> String {
 /// Some of the connections and their fate, in brackets; empty without any.
 fn in_brackets(connections: u64, fate: &str) -> String {
     if connections == 0 { String::new() } else { format!(" ({} {fate})", grouped(connections)) }
+}
+
+/// The lookups of names during the run, in brackets; empty without any.
+fn lookups(lookups: u64, failed: u64) -> String {
+    let kept =
+        if failed == 0 { String::new() } else { format!(", {} failed and kept the old addresses", grouped(failed)) };
+    if lookups == 0 { String::new() } else { format!(" (names looked up again: {}{kept})", grouped(lookups)) }
 }
 
 /// The connections by protocol, in brackets; empty where all speak HTTP/1.1, as by default.
