@@ -334,6 +334,12 @@ impl<D: Dial> Crawl<D> {
         };
     }
 
+    /// Note the source address of a request on `carrier`, and return true if it is the first one from there.
+    fn note_source(&self, carrier: &Carrier<D::Stream>, flight: &Flight) -> bool {
+        let source = self.source_addresses.as_ref().and_then(|_| carrier.source());
+        source.inspect(|(number, _)| flight.sent_from(*number)).is_some_and(|(_, is_first)| is_first)
+    }
+
     /// Note if another attempt may help.
     fn judge(&self, attempt: &mut Attempt) {
         // A good or not-found answer ends its item.
@@ -358,6 +364,10 @@ impl<D: Dial> Workload for Crawl<D> {
         self.spec.targets.template_of(self.id(id))
     }
 
+    fn sources(&self) -> u32 {
+        self.source_addresses.as_ref().map_or(0, SourceAddresses::numbers)
+    }
+
     fn excerpt(&self, id: u64) -> Option<String> {
         let RequestTarget { before, after, .. } = self.spec.targets.of(self.id(id));
         excerpt::excerpt(
@@ -375,6 +385,7 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        flight.sent_from(u32::MAX);
         let item = id;
         let redirected = if self.spec.options.follow == 0 { None } else { self.redirects.take(item) };
         let id = self.id(item);
@@ -411,6 +422,7 @@ impl<D: Dial> Workload for Crawl<D> {
                 }
             }
             let session = carrier.session();
+            let is_first = self.note_source(&carrier, flight);
             let sent = Self::cleared(&mut carrier, &clear_to_send).await;
             let expected = self.checker.for_item(id);
             let watch = Watch { clock: self.clock, sent, deadline: sent.plus(self.spec.timeout), flight };
@@ -465,6 +477,9 @@ impl<D: Dial> Workload for Crawl<D> {
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
             if let Some(session) = session {
                 self.use_session(&session, (attempt.status, attempt.outcome), flight);
+            }
+            if is_first {
+                flight.first_from_source(attempt.outcome);
             }
             break attempt;
         };

@@ -396,7 +396,7 @@ where
         outbox.queue(&interval_frame(interval)?)?;
     }
     queue_sends(engine, outbox, now.plus(SLOT))?;
-    let [hosts, templates] = engine.groups();
+    let [hosts, templates, sources] = engine.groups();
     let last = engine.totals(|stats, peak_in_flight, last_done| {
         Ok::<_, WireError>(FinalFrame {
             counters: stats.counters.clone(),
@@ -414,6 +414,7 @@ where
             failures: engine.failures(),
             hosts,
             templates,
+            sources,
             binding: meters.binding,
             courtesy: engine.gate().courtesy(now),
             usage,

@@ -21,7 +21,7 @@ use super::local_ips::Family;
 use super::opening::{self, Opened, Spoken};
 use super::peers::LookedUp;
 use super::proxy::{Hop, RetireAfter, Session, SessionUse};
-use super::source_addresses::ConnectionSlot;
+use super::source_addresses::{ConnectionSlot, CountedSource};
 use super::{Cookies, Crawl};
 
 /// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every request.
@@ -50,6 +50,14 @@ impl<S: Stream> Carrier<S> {
         }
     }
 
+    /// As [`Lease::source`].
+    pub(super) fn source(&self) -> Option<(u32, bool)> {
+        match self {
+            Self::Connection(connection) => connection.source(),
+            Self::Stream(stream) => stream.source(),
+        }
+    }
+
     /// Return when its last exchange ended; none of a stream, whose connection may carry others.
     fn idle_since(&self) -> Option<Nanos> {
         match self {
@@ -66,11 +74,18 @@ pub(super) struct Lease {
     pub(super) place: Option<Place>,
     /// Its connection slot, where that decides its source address.
     pub(super) _slot: Option<ConnectionSlot>,
+    /// Its source address, where those were given.
+    pub(super) source: Option<CountedSource>,
     /// Its session, where sessions are retired.
     pub(super) session: Option<Rc<SessionUse>>,
 }
 
 impl Lease {
+    /// Return the number of its source address, where those were given, and true for the first call of a source that was not used before.
+    pub(super) fn source(&self) -> Option<(u32, bool)> {
+        self.source.as_ref().map(|source| (source.number, source.is_new.take()))
+    }
+
     /// True if its session is retired.
     pub(super) fn is_retired(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.is_retired())
@@ -167,7 +182,10 @@ impl<D: Dial> Crawl<D> {
         let kind = match opened {
             Ok(Opened { spoken, at }) => {
                 flight.opened(at.since(began));
-                return Ok(self.carrier(host, spoken, (hop, Lease { place, _slot: slot, session })));
+                let family = Family::of(order[answered.get().unwrap_or(0)].ip());
+                let source =
+                    self.source_addresses.as_ref().zip(slot.as_ref()).map(|(all, slot)| all.counted(slot, family));
+                return Ok(self.carrier(host, spoken, (hop, Lease { place, _slot: slot, source, session })));
             }
             Err(kind) => kind,
         };
