@@ -19,6 +19,7 @@ mod expect;
 mod export;
 mod faults;
 mod foreign;
+mod foreign_proxies;
 mod gates;
 mod hostile;
 mod http2;
