@@ -7,8 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 
 use crate::clock::Nanos;
+pub use crate::sample::{Asides, Handshake, InFlight, Opened, Opening};
 use crate::sample::{Attempt, ErrorKind, Outcome, Sample};
-pub use crate::sample::{Handshake, InFlight, Opened, Opening};
 
 /// Performs IDs. It is made inside the shard's process, after the fork, inside its runtime, and is dropped there.
 ///
@@ -62,25 +62,6 @@ pub trait Workload: 'static {
     fn booked(&self, sample: &Sample) {
         let _ = sample;
     }
-}
-
-/// Numbers of events beside an attempt.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Asides {
-    /// Connections that were closed because bytes arrived on them that no request had asked for.
-    pub unsolicited: u64,
-    /// Requests that were sent once more, because the target had not begun them.
-    pub resent: u64,
-    /// Sessions of a proxy that are used no more.
-    pub sessions_retired: u64,
-    /// Names that were looked up again.
-    pub lookups: u64,
-    /// Lookups of them that found no address to use.
-    pub lookups_failed: u64,
-    /// Source addresses that sent their first request.
-    pub sources_used: u64,
-    /// Source addresses whose first request was throttled.
-    pub sources_throttled_at_first: u64,
 }
 
 /// Progress of an attempt, for when it is cut off. The engine has one per lane.

@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a test whose silent address answers after all, which would take the time of a connection that is lost.
+    /// Time limit of the race: less than connecting to a silent address takes, more than any machine needs.
     const LONG: Duration = Duration::from_secs(20);
 
     #[tokio::test]

@@ -52,7 +52,7 @@ struct Address {
 pub(super) enum LookedUp {
     /// New connections use the addresses that it found.
     Renewed,
-    /// It found none that may be used: the old ones are kept.
+    /// No address that it found may be used: the old ones are kept.
     Failed,
 }
 
@@ -89,8 +89,9 @@ impl Peer {
 
     /// Try an address after all others for a while.
     pub(super) fn rest(&mut self, at: SocketAddr, now: Nanos) {
-        let address = self.addresses.iter_mut().find(|address| address.at == at);
-        address.into_iter().for_each(|address| address.rests_until = now.plus(REST));
+        if let Some(address) = self.addresses.iter_mut().find(|address| address.at == at) {
+            address.rests_until = now.plus(REST);
+        }
     }
 
     /// Look up a name once its addresses are too old, and use the result of the last lookup. Return how that ended; none if none has.
@@ -183,7 +184,9 @@ mod tests {
         let firsts: Vec<SocketAddr> = (0..3).map(|_| peer.order(at(15))[0]).collect();
         assert!(firsts.contains(&all[0]), "{firsts:?}");
         // When all rest, all are tried.
-        all.iter().for_each(|at_rest| peer.rest(*at_rest, at(15)));
+        for address in &all {
+            peer.rest(*address, at(15));
+        }
         assert_eq!(peer.order(at(15)).len(), 3);
     }
 

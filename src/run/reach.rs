@@ -212,7 +212,9 @@ fn connect_each(
             break;
         }
         if stop() {
-            pending.iter().for_each(|(at, _)| reached[numbers[*at]] = true);
+            for (at, _) in &pending {
+                reached[numbers[*at]] = true;
+            }
             break;
         }
         let left = (Duration::from_nanos(deadline.since(clock.now())) + Duration::from_millis(1)).min(LOOK);

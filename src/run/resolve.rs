@@ -145,12 +145,8 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         DEFAULT_IDS
     };
     let ids = choose_ids(args.ids, args.requests, all);
-    let lookups = addresses::lookups(&args, targets.hosts(), proxies.as_ref())?;
-    if let Some(lookups) = &lookups {
-        workload.insert("dns_ttl_us".to_owned(), lookups.ttl.as_micros().to_string());
-    }
+    let lookups = addresses::lookups(&args, targets.hosts(), proxies.as_ref(), &mut workload)?;
     let options = request::options(&args, (ids, targets.hosts().len()), &mut workload)?;
-    let options = CrawlOptions { lookups, ..options };
     let bounded = args.ids.is_some() || args.requests.is_some() || args.duration.is_some() || is_list;
     let per_host = args.per_host.resolve(u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX));
     let shards = match args.shards {
@@ -201,7 +197,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         tls,
         proxies: proxies.map(Arc::new),
         http,
-        options,
+        options: CrawlOptions { lookups, ..options },
     };
     let placement = placement(&spec, bundled.is_some());
     let plan = plan.validate().map_err(usage)?;

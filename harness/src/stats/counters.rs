@@ -6,8 +6,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::table::{Counter, counters};
-use crate::sample::{ErrorKind, Fate, Handshake, InFlight, Opened, Outcome, Sample};
-use crate::workload::Asides;
+use crate::sample::{Asides, ErrorKind, Fate, Handshake, InFlight, Opened, Outcome, Sample};
 
 counters! {
     /// Items that were tried, by state.

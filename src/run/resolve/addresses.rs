@@ -1,5 +1,6 @@
 //! Addresses of the hosts of a run: look them up, keep those that can be reached, and refuse public ones without a rate.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use crawlmark_harness::units::Rate;
@@ -49,12 +50,17 @@ fn destination<'a>(host: &'a Host, connect_to: &'a [ConnectTo]) -> (&'a str, u16
     rule.map_or((host.name(), host.port()), |rule| rule.destination(host))
 }
 
-/// Return the settings of lookups during the run of hosts that have these addresses; none without `--dns-ttl`. Without `--rate`, no
+/// Return the settings of lookups during the run, and record them in `workload`; none without `--dns-ttl`. Without `--rate`, no
 /// public address may be found later, either.
 ///
 /// # Errors
 /// When there is nothing to look up.
-pub(super) fn lookups(args: &RunArgs, hosts: &[Host], proxies: Option<&Proxies>) -> Result<Option<Lookups>, Error> {
+pub(super) fn lookups(
+    args: &RunArgs,
+    hosts: &[Host],
+    proxies: Option<&Proxies>,
+    workload: &mut BTreeMap<String, String>,
+) -> Result<Option<Lookups>, Error> {
     let Some(ttl) = args.connection.dns_ttl else { return Ok(None) };
     let is_local = args.connection.unix_socket.is_some() || args.url.is_none() && args.urls.is_none();
     let name = |(name, port): (&str, u16)| name.parse::<IpAddr>().is_err().then(|| (name.to_owned(), port));
@@ -75,6 +81,7 @@ pub(super) fn lookups(args: &RunArgs, hosts: &[Host], proxies: Option<&Proxies>)
     if names.iter().all(Option::is_none) {
         return Err(Error::Usage("--dns-ttl: there is no name to look up during the run: remove it".to_owned()));
     }
+    workload.insert("dns_ttl_us".to_owned(), ttl.as_micros().to_string());
     let resolve = |name: &str, port: u16| (name, port).to_socket_addrs().map(Iterator::collect);
     Ok(Some(Lookups { ttl, names, resolve, may_use: if args.rate.is_some() { |_| true } else { is_private } }))
 }
