@@ -12,7 +12,7 @@
 //! | `carrier`, `pool`, `reuse`, `connection`, `opening`, `dial` | connections: lending, idle ones, their limit of requests, reading and writing, opening |
 //! | [`http2`] | connections of HTTP/2 and their streams |
 //! | [`proxy`] | proxies, their sessions and handshakes |
-//! | `connect_to`, `local_ips`, `source_addresses` | `--connect-to`, `--local-ips`, and the address of each connection |
+//! | `connect_to`, `peers`, `local_ips`, `source_addresses` | `--connect-to`, `--dns-ttl`, `--local-ips`, and the addresses of each connection |
 //! | [`tls`] | https: certificates, handshakes, kinds of failures |
 //! | `failure` | failures of a connection with a kind of their own |
 //! | [`codec`], `head`, `header_fields` | decoding of a response, and its `malformed` errors |
@@ -38,6 +38,7 @@ pub mod http2;
 mod ids;
 mod local_ips;
 mod opening;
+mod peers;
 mod pool;
 pub mod proxy;
 pub mod redact;
@@ -67,7 +68,9 @@ pub use self::connect_to::ConnectTo;
 use self::connection::{Broken, ExchangeFailure, Unusable, Watch};
 use self::cookies::{Jars, SharedJar};
 pub(crate) use self::dial::go_from;
-pub use self::dial::{Dial, Route, Stream, Tcp};
+#[cfg(test)]
+pub(crate) use self::dial::silent;
+pub use self::dial::{Dial, End, Route, Stream, Tcp};
 use self::expect::Checker;
 pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
 pub use self::header_fields::HeaderFields;
@@ -75,6 +78,8 @@ pub use self::http2::{HttpSettings, HttpVersion};
 use self::http2::{Places, Requests};
 pub use self::ids::{IdFormat, Shuffle};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
+pub use self::peers::Lookups;
+use self::peers::Peer;
 use self::pool::Pool;
 use self::proxy::{Proxies, Sessions};
 use self::redirects::{RedirectRefusal, Redirected, Redirects};
@@ -93,7 +98,7 @@ pub const OPEN_PER_LANE: usize = 1 + pool::RESTING_PER_LANE;
 /// Everything a shard needs to crawl.
 #[derive(Debug, Clone)]
 pub struct CrawlSpec {
-    /// Addresses of each host, by its number; tried in turn until one answers. None of a host whose proxy looks them up.
+    /// Addresses of each host, by its number; used in turn. None of a host whose proxy looks them up.
     pub addresses: Vec<Vec<SocketAddr>>,
     /// Hosts and paths of the requests.
     pub targets: Arc<Targets>,
@@ -139,6 +144,8 @@ pub struct CrawlOptions {
     pub idle_timeout: Option<Duration>,
     /// Connections that all shards together may open; none opens them when they are needed.
     pub connect_rate: Option<Rate>,
+    /// Lookups during the run; none keeps the addresses that were found before it.
+    pub lookups: Option<Lookups>,
 }
 
 /// Treatment of cookies.
@@ -204,8 +211,8 @@ pub struct Crawl<D: Dial = Tcp> {
     reserved: RefCell<Vec<(usize, Carrier<D::Stream>)>>,
     /// Source addresses of the shard's connections, if any were given.
     source_addresses: Option<SourceAddresses>,
-    /// Index of the address that answered last, for each host, then for each proxy.
-    address: Vec<Cell<usize>>,
+    /// Addresses of each host, then of each proxy.
+    peers: RefCell<Vec<Peer>>,
     /// Number of the next connection through a proxy, among those of the run.
     turn: Cell<u64>,
     /// Position of the shard's connections among those of the run.
@@ -238,8 +245,6 @@ impl<D: Dial> Crawl<D> {
         let is_counted = spec.http.version != HttpVersion::Http1;
         let places = (0..hosts).filter(|_| is_counted).map(|_| Places::new(connections)).collect();
         let reserved = RefCell::default();
-        let proxies = spec.proxies.as_ref().map_or(0, |proxies| proxies.all.len());
-        let address = (0..hosts + proxies).map(|_| Cell::new(0)).collect();
         let (turn, slots, sessions) = (Cell::new(0), ConnectionSlots::default(), Sessions::default());
         let source_addresses = None;
         let (jars, redirects, next_open) = (Rc::default(), Redirects::default(), Cell::default());
@@ -254,7 +259,7 @@ impl<D: Dial> Crawl<D> {
             places,
             reserved,
             source_addresses,
-            address,
+            peers: RefCell::default(),
             turn,
             slots,
             sessions,
@@ -272,6 +277,10 @@ impl<D: Dial> Crawl<D> {
             |ips: &LocalIps| SourceAddresses::new(ips.clone(), self.spec.reuse, slots, self.spec.targets.hosts().len());
         self.source_addresses = self.spec.local_ips.as_ref().map(source_addresses);
         (self.turn, self.slots) = (Cell::new(u64::from(slots.shard)), slots);
+        let proxies = self.spec.proxies.iter().flat_map(|proxies| &proxies.all).map(|proxy| &proxy.addresses);
+        let (now, shard) = (self.clock.now(), slots.shard as usize);
+        let peers = self.spec.addresses.iter().chain(proxies).map(|addresses| Peer::new(addresses, shard, now));
+        self.peers = RefCell::new(peers.collect());
         self
     }
 
@@ -325,6 +334,12 @@ impl<D: Dial> Crawl<D> {
         };
     }
 
+    /// Note the source address of a request on `carrier`, and return true if it is the first one from there.
+    fn note_source(&self, carrier: &Carrier<D::Stream>, flight: &Flight) -> bool {
+        let source = self.source_addresses.as_ref().and_then(|_| carrier.source());
+        source.inspect(|(number, _)| flight.sent_from(*number)).is_some_and(|(_, is_first)| is_first)
+    }
+
     /// Note if another attempt may help.
     fn judge(&self, attempt: &mut Attempt) {
         // A good or not-found answer ends its item.
@@ -349,6 +364,10 @@ impl<D: Dial> Workload for Crawl<D> {
         self.spec.targets.template_of(self.id(id))
     }
 
+    fn sources(&self) -> u32 {
+        self.source_addresses.as_ref().map_or(0, SourceAddresses::numbers)
+    }
+
     fn excerpt(&self, id: u64) -> Option<String> {
         let RequestTarget { before, after, .. } = self.spec.targets.of(self.id(id));
         excerpt::excerpt(
@@ -366,6 +385,7 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        flight.sent_from(u32::MAX);
         let item = id;
         let redirected = if self.spec.options.follow == 0 { None } else { self.redirects.take(item) };
         let id = self.id(item);
@@ -402,6 +422,7 @@ impl<D: Dial> Workload for Crawl<D> {
                 }
             }
             let session = carrier.session();
+            let is_first = self.note_source(&carrier, flight);
             let sent = Self::cleared(&mut carrier, &clear_to_send).await;
             let expected = self.checker.for_item(id);
             let watch = Watch { clock: self.clock, sent, deadline: sent.plus(self.spec.timeout), flight };
@@ -456,6 +477,9 @@ impl<D: Dial> Workload for Crawl<D> {
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
             if let Some(session) = session {
                 self.use_session(&session, (attempt.status, attempt.outcome), flight);
+            }
+            if is_first {
+                flight.first_from_source(attempt.outcome);
             }
             break attempt;
         };

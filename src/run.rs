@@ -13,7 +13,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, OpenInterval};
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
-    Environment, IntervalRow, Placement, Report, Source, TLS_TRUST, UNVERIFIED, Verdict,
+    Environment, Group, IntervalRow, Placement, Report, Source, TLS_TRUST, UNVERIFIED, Verdict,
 };
 use crawlmark_results::run::result_dir;
 use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
@@ -153,7 +153,15 @@ fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Verbosity, clock:
     });
     let targets = &resolved.spec.targets;
     let hosts: Vec<String> = targets.hosts().iter().map(|host| format!("{}:{}", host.name(), host.port())).collect();
-    report.name_groups(&hosts, &targets.templates());
+    let (templates, ips) = (targets.templates(), resolved.spec.local_ips.as_ref());
+    report.name_groups(|group| {
+        let number = group.number()?;
+        match group {
+            Group::Host(_) => hosts.get(number as usize).cloned(),
+            Group::Template(_) => templates.get(number as usize).cloned(),
+            Group::Source(_) => ips?.numbered(number).map(|address| address.to_string()),
+        }
+    });
     if let Some(target) = target {
         measure::compare_with_ledger(&mut report, target);
     }

@@ -16,6 +16,7 @@ Examples, each after `cargo bench --bench side_by_side --`:
   --connections 512 --json out.json                     more connections, every number saved
   --target-url http://127.0.0.1:8080/items/{id}         against a server of yours
   --over http2 --connections 8                          HTTP/2, ten streams on each connection
+  --over tls-handshakes                                 a new TLS connection for each request
   paced                                                 how late and how dear each is that sends at a rate
   servers                                               the bundled target against nginx and WireMock
 
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
     /// Connections of each client
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) connections: u32,
-    /// Protocol; http2 is over TLS, with ten streams on each connection
+    /// Protocol; http2 is over TLS, with ten streams on each connection, tls-handshakes with a new connection for each request
     #[arg(long, value_enum, value_name = "PROTOCOL", default_value_t = Over::Plain, conflicts_with = "target_url")]
     pub(crate) over: Over,
     /// Peers to look for [default: all of them]

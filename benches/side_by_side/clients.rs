@@ -31,6 +31,8 @@ pub(crate) enum Over {
     Tls,
     /// HTTP/2 over TLS, with ten streams on each connection.
     Http2,
+    /// HTTP/1.1 over TLS, with a new connection and a full handshake for each request.
+    TlsHandshakes,
 }
 
 /// Streams of a connection of HTTP/2.
@@ -42,21 +44,23 @@ impl Over {
         match self {
             Self::Plain | Self::Tls => YARDSTICK,
             Self::Http2 => "oha",
+            Self::TlsHandshakes => "openssl",
         }
     }
 
-    /// Peers that can send such a load; empty for all of them.
+    /// Peers that can send such a load.
     const fn peers(self) -> &'static [&'static str] {
         match self {
-            Self::Plain => &[],
+            Self::Plain => &["wrk", "oha", "hey", "ab", "h2load", "bombardier", "zrk", "shb", "shb-eager"],
             Self::Tls => &["wrk", "oha", "ab", "h2load"],
             Self::Http2 => &["oha", "h2load"],
+            Self::TlsHandshakes => &["openssl", "oha", "ab"],
         }
     }
 
     /// True if `peer` can send such a load.
     pub(crate) fn is_for(self, peer: &Peer) -> bool {
-        self.peers().is_empty() || self.peers().contains(&peer.name)
+        self.peers().contains(&peer.name)
     }
 }
 
@@ -90,7 +94,7 @@ impl Peer {
 }
 
 /// Peers that can be compared with.
-pub(crate) const PEERS: [Peer; 9] = [
+pub(crate) const PEERS: [Peer; 10] = [
     Peer { name: "wrk", arguments: wrk, read: read_wrk },
     Peer { name: "oha", arguments: oha, read: read_oha },
     Peer { name: "hey", arguments: hey, read: read_hey },
@@ -100,6 +104,7 @@ pub(crate) const PEERS: [Peer; 9] = [
     Peer { name: "zrk", arguments: zrk, read: read_zrk },
     Peer { name: "shb", arguments: shb, read: read_shb },
     Peer { name: "shb-eager", arguments: shb_eager, read: read_shb },
+    Peer { name: "openssl", arguments: openssl, read: read_openssl },
 ];
 
 /// The peer that ratios are taken to.
@@ -126,6 +131,7 @@ fn oha(load: &Load) -> Vec<String> {
         Over::Plain => &[],
         Over::Tls => &["--insecure"],
         Over::Http2 => &["--insecure", "--http2", "-p", STREAMS],
+        Over::TlsHandshakes => &["--insecure", "--disable-keepalive"],
     };
     let own = words(["--no-tui", "-c", "C", "-z", "Ss", "URL"], load);
     more.iter().map(|&word| word.to_owned()).chain(own).collect()
@@ -138,7 +144,9 @@ fn hey(load: &Load) -> Vec<String> {
 fn ab(load: &Load) -> Vec<String> {
     // -t implies -n 50000 unless -n follows. ab reserves room for every request: more than anyone sends, and no more.
     let enough = (u64::from(load.seconds) * 1_000_000).to_string();
-    words(["-q", "-k", "-c", "C", "-t", "S", "-n", &enough, "URL"], load)
+    let keep: &[&str] = if load.over == Over::TlsHandshakes { &[] } else { &["-k"] };
+    let own = words(["-q", "-c", "C", "-t", "S", "-n", &enough, "URL"], load);
+    keep.iter().map(|&word| word.to_owned()).chain(own).collect()
 }
 
 fn h2load(load: &Load) -> Vec<String> {
@@ -161,6 +169,13 @@ fn shb(load: &Load) -> Vec<String> {
 /// Without its wait for a batch of answers, which is in the latency that it reports.
 fn shb_eager(load: &Load) -> Vec<String> {
     words(["-t", "1", "-c", "C", "-z", "Ss", "--batch-size", "1", "--json", "URL"], load)
+}
+
+/// One connection after the other, as it cannot do otherwise.
+fn openssl(load: &Load) -> Vec<String> {
+    let after_scheme = load.url.split_once("://").map_or(&*load.url, |(_, rest)| rest);
+    let (address, path) = after_scheme.split_once('/').unwrap_or((after_scheme, ""));
+    words(["s_time", "-new", "-connect", address, "-www", &format!("/{path}"), "-time", "S"], load)
 }
 
 /// `  122251 requests in 2.00s, 25.88MB read`, `Requests/sec:  61056.81`; `Non-2xx or 3xx responses: 3` when there are.
@@ -235,6 +250,14 @@ fn read_shb(text: &str) -> Option<Counted> {
     let statuses = root.get("statusCodes")?.as_object()?;
     let good: u64 = statuses.iter().filter(|(status, _)| status.starts_with('2')).filter_map(|(_, n)| n.as_u64()).sum();
     Some(Counted { requests, per_s: root.get("requestsPerSec")?.as_f64()?, failed: requests.saturating_sub(good) })
+}
+
+/// `1302 connections in 4 real seconds, 391 bytes read per connection`. The seconds are whole ones.
+fn read_openssl(text: &str) -> Option<Counted> {
+    let line = text.lines().find(|line| line.contains(" real seconds"))?;
+    let (requests, rest) = line.split_once(" connections in ")?;
+    let (requests, seconds): (u64, f64) = (requests.parse().ok()?, rest.split(' ').next()?.parse().ok()?);
+    (seconds > 0.0).then_some(Counted { requests, per_s: requests as f64 / seconds, failed: 0 })
 }
 
 /// The number that follows `label` at the beginning of a line.

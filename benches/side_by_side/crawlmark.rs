@@ -19,6 +19,7 @@ pub(crate) fn arguments(template: &str, over: Over, [connections, seconds]: [u32
         Over::Plain => &[],
         Over::Tls => &["--insecure"],
         Over::Http2 => &["--insecure", "--http", "2", "--streams", STREAMS],
+        Over::TlsHandshakes => &["--insecure", "--disable-keepalive"],
     };
     arguments.extend(protocol.iter().map(|&word| word.to_owned()));
     arguments.extend(["-s", "1", "--quiet", "--json", "-c"].map(str::to_owned));

@@ -28,6 +28,9 @@ pub(crate) fn render(bench: &Bench<'_>, summary: &Summary, footprint: &Footprint
     rows(&mut text, ("client", bench.arguments.over.yardstick()), summary);
     doubts(&mut text, summary);
     notes(&mut text, bench);
+    if bench.arguments.over == Over::TlsHandshakes {
+        handshakes(&mut text, summary);
+    }
     own(&mut text, bench, footprint);
     text.push_str(&verdict(summary, bench.arguments.over));
     text.push('\n');
@@ -106,6 +109,13 @@ fn notes(text: &mut String, bench: &Bench<'_>) {
     }
 }
 
+/// Add the full handshakes that a second of a core is enough for; each comes with a connection and a request.
+fn handshakes(text: &mut String, summary: &Summary) {
+    let per_core = |line: &SummaryRow| format!("{} {:.0}", line.who.name(), 1e6 / line.cpu_us_per_request);
+    let all: Vec<String> = summary.lines.iter().map(per_core).collect();
+    let _ = writeln!(text, "full TLS handshakes per second and core: {}", all.join(", "));
+}
+
 fn own(text: &mut String, bench: &Bench<'_>, footprint: &Footprint) {
     let mib =
         |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| format!("{:.1} MiB", bytes as f64 / 1_048_576.0));
@@ -128,7 +138,7 @@ fn verdict(summary: &Summary, over: Over) -> String {
     };
     let [speed_goal, cpu_goal] = match over {
         Over::Plain => [format!(" (goal: at least {GOAL_SPEED})"), format!(" (goal: at most {GOAL_CPU})")],
-        Over::Tls => Default::default(),
+        Over::Tls | Over::TlsHandshakes => Default::default(),
         Over::Http2 => [String::new(), format!(" (goal: at most {GOAL_HTTP2_CPU})")],
     };
     let (of, [[slow, fast], [cheap, dear]]) = match ratio.intervals {

@@ -59,6 +59,25 @@ pub struct Handshake {
     pub cipher: &'static str,
 }
 
+/// Numbers of events beside an attempt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asides {
+    /// Connections that were closed because bytes arrived on them that no request had asked for.
+    pub unsolicited: u64,
+    /// Requests that were sent once more, because the target had not begun them.
+    pub resent: u64,
+    /// Sessions of a proxy that are used no more.
+    pub sessions_retired: u64,
+    /// Names that were looked up again.
+    pub lookups: u64,
+    /// Lookups of them that found no address to use.
+    pub lookups_failed: u64,
+    /// Source addresses that sent their first request.
+    pub sources_used: u64,
+    /// Source addresses whose first request was throttled.
+    pub sources_throttled_at_first: u64,
+}
+
 /// An open connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {

@@ -137,14 +137,17 @@ where
     };
     drop(inside);
     let vitals = CpuReadings::before(plan.cpu, probing);
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let link = Link {
             outbox: Outbox::new(pipe::Sender::from_owned_fd(frames.into())?, Some(bell)),
             listener: Listener::new(pipe::Receiver::from_owned_fd(control)?),
             vitals,
         };
         attend(plan, workload, Alarm::kernel(clock, plan.pacing)?, link).await
-    })
+    });
+    // A thread that still looks up a name must not delay the end.
+    runtime.shutdown_background();
+    ended
 }
 
 /// The shard's life from `ready` to its final frame.
@@ -393,7 +396,7 @@ where
         outbox.queue(&interval_frame(interval)?)?;
     }
     queue_sends(engine, outbox, now.plus(SLOT))?;
-    let [hosts, templates] = engine.groups();
+    let [hosts, templates, sources] = engine.groups();
     let last = engine.totals(|stats, peak_in_flight, last_done| {
         Ok::<_, WireError>(FinalFrame {
             counters: stats.counters.clone(),
@@ -411,6 +414,7 @@ where
             failures: engine.failures(),
             hosts,
             templates,
+            sources,
             binding: meters.binding,
             courtesy: engine.gate().courtesy(now),
             usage,

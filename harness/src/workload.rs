@@ -7,8 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 
 use crate::clock::Nanos;
-use crate::sample::{Attempt, ErrorKind, Sample};
-pub use crate::sample::{Handshake, InFlight, Opened, Opening};
+pub use crate::sample::{Asides, Handshake, InFlight, Opened, Opening};
+use crate::sample::{Attempt, ErrorKind, Outcome, Sample};
 
 /// Performs IDs. It is made inside the shard's process, after the fork, inside its runtime, and is dropped there.
 ///
@@ -30,6 +30,11 @@ pub trait Workload: 'static {
     /// Return the number of the URL template of `id`, below [`templates`](Self::templates). The same for the same ID.
     fn template(&self, id: u64) -> u32 {
         let _ = id;
+        0
+    }
+
+    /// Number of source addresses that are counted one by one; 0 if none are.
+    fn sources(&self) -> u32 {
         0
     }
 
@@ -59,17 +64,6 @@ pub trait Workload: 'static {
     }
 }
 
-/// Numbers of events beside an attempt.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Asides {
-    /// Connections that were closed because bytes arrived on them that no request had asked for.
-    pub unsolicited: u64,
-    /// Requests that were sent once more, because the target had not begun them.
-    pub resent: u64,
-    /// Sessions of a proxy that are used no more.
-    pub sessions_retired: u64,
-}
-
 /// Progress of an attempt, for when it is cut off. The engine has one per lane.
 // The first cache line is all that most attempts touch.
 #[repr(C, align(64))]
@@ -84,6 +78,7 @@ pub struct Flight {
     connect_ns: Cell<Option<u64>>,
     explanation: RefCell<Option<(ErrorKind, String)>>,
     asides: Cell<Asides>,
+    source: Cell<u32>,
     protocol: Cell<Option<&'static str>>,
 }
 
@@ -162,6 +157,34 @@ impl Flight {
     /// Note that a session of a proxy is used no more.
     pub fn session_retired(&self) {
         self.aside(|asides| asides.sessions_retired += 1);
+    }
+
+    /// Note that a name was looked up again.
+    pub fn looked_up(&self) {
+        self.aside(|asides| asides.lookups += 1);
+    }
+
+    /// Note that a name was looked up again, and no address found that may be used.
+    pub fn lookup_failed(&self) {
+        self.aside(|asides| (asides.lookups, asides.lookups_failed) = (asides.lookups + 1, asides.lookups_failed + 1));
+    }
+
+    /// Note the number of the source address of the attempt, below [`Workload::sources`], or a higher one if it has none.
+    pub fn sent_from(&self, source: u32) {
+        self.source.set(source);
+    }
+
+    /// Return the number of the source address that was noted last.
+    pub(crate) fn source(&self) -> u32 {
+        self.source.get()
+    }
+
+    /// Note the end of the first request from a source address, and if it was throttled.
+    pub fn first_from_source(&self, outcome: Outcome) {
+        self.aside(|asides| {
+            asides.sources_used += 1;
+            asides.sources_throttled_at_first += u64::from(outcome == Outcome::Throttled);
+        });
     }
 
     fn aside(&self, count: impl FnOnce(&mut Asides)) {

@@ -136,6 +136,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         warmup: Counters::default(),
         hosts: Groups::default(),
         templates: Groups::default(),
+        sources: Groups::default(),
         failures: if whole { failures(&plan) } else { Failures::default() },
         budgets: whole
             .then_some(BudgetUse { worst: WorstWindow { width_ns: 14 * MS, admitted: 11, allowed: 12 }, kept: true })

@@ -14,6 +14,19 @@ Requests still name the URL's host, and no name is looked up.
   crawlmark run 'http://localhost/items/{id}' \\
       --unix-socket /run/api.sock";
 
+const DNS_TTL: &str = "\
+Look up names again when their addresses are older than TIME
+
+By default, names are looked up once, before the run. A lookup never delays a
+connection: the first connection after TIME starts it, and uses the addresses
+that are known. Connections that are open stay open: add
+--max-requests-per-connection to have them move. A lookup that fails keeps
+the old addresses and is counted.
+
+New connections use the addresses of a name in turn. When one refuses, or does
+not answer within 250 ms, the next is tried at the same time, first one of the
+other IP version, and the silent one comes last for 10 s.";
+
 /// Connections, as typed.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
@@ -32,4 +45,7 @@ pub struct ConnectionArgs {
     /// Also N/min and N/h. Requests wait for their connection, which is a part of `pool_wait`. Example: --connect-rate 50
     #[arg(long, value_name = "RATE")]
     pub connect_rate: Option<Rate>,
+    /// Look up names again when their addresses are older than TIME
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, long_help = DNS_TTL)]
+    pub dns_ttl: Option<Duration>,
 }

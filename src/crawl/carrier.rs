@@ -2,6 +2,7 @@
 //!
 //! Called for each request. It must not know what a response means.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -14,12 +15,13 @@ use crawlmark_harness::workload::Flight;
 
 use super::connection::{Connection, Unusable};
 use super::cookies::{LentJar, Owner};
-use super::dial::{Dial, Route, Stream};
+use super::dial::{Dial, End, Route, Stream};
 use super::http2::{Place, Signal, StreamSlot};
 use super::local_ips::Family;
 use super::opening::{self, Opened, Spoken};
+use super::peers::LookedUp;
 use super::proxy::{Hop, RetireAfter, Session, SessionUse};
-use super::source_addresses::ConnectionSlot;
+use super::source_addresses::{ConnectionSlot, CountedSource};
 use super::{Cookies, Crawl};
 
 /// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every request.
@@ -48,6 +50,14 @@ impl<S: Stream> Carrier<S> {
         }
     }
 
+    /// As [`Lease::source`].
+    pub(super) fn source(&self) -> Option<(u32, bool)> {
+        match self {
+            Self::Connection(connection) => connection.source(),
+            Self::Stream(stream) => stream.source(),
+        }
+    }
+
     /// Return when its last exchange ended; none of a stream, whose connection may carry others.
     fn idle_since(&self) -> Option<Nanos> {
         match self {
@@ -64,11 +74,18 @@ pub(super) struct Lease {
     pub(super) place: Option<Place>,
     /// Its connection slot, where that decides its source address.
     pub(super) _slot: Option<ConnectionSlot>,
+    /// Its source address, where those were given.
+    pub(super) source: Option<CountedSource>,
     /// Its session, where sessions are retired.
     pub(super) session: Option<Rc<SessionUse>>,
 }
 
 impl Lease {
+    /// Return the number of its source address, where those were given, and true for the first call of a source that was not used before.
+    pub(super) fn source(&self) -> Option<(u32, bool)> {
+        self.source.as_ref().map(|source| (source.number, source.is_new.take()))
+    }
+
     /// True if its session is retired.
     pub(super) fn is_retired(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.is_retired())
@@ -145,44 +162,53 @@ impl<D: Dial> Crawl<D> {
     ) -> Result<Carrier<D::Stream>, ErrorKind> {
         self.clear_to_open().await;
         let began = self.clock.now();
-        let mut last = ErrorKind::ConnectFailed;
-        let hop = self.hop(host);
-        let (addresses, address) = match (&hop, &self.spec.proxies) {
-            (Some(hop), Some(proxies)) => {
-                let address = &self.address[self.spec.targets.hosts().len() + hop.proxy];
-                (&proxies.all[hop.proxy].addresses, address)
-            }
-            _ => (&self.spec.addresses[host], &self.address[host]),
-        };
+        let hop = self.hop(host, flight);
+        let peer = hop.as_ref().map_or(host, |hop| self.spec.targets.hosts().len() + hop.proxy);
+        let order = self.addresses(peer, flight);
         let session = hop.as_ref().and_then(|hop| hop.session.clone()).filter(|_| self.retires_sessions());
-        let mut slot = self.source_addresses.as_ref().map(|source_addresses| source_addresses.take(host));
-        for turn in 0..addresses.len() {
-            let index = (address.get() + turn) % addresses.len();
-            let route = match self.route(host, addresses[index], slot.as_ref()) {
-                Ok(route) => Route { hop: hop.as_ref(), ..route },
-                Err(kind) => {
-                    last = kind;
-                    continue;
-                }
-            };
-            flight.opening(began);
-            match opening::open((&self.dial, flight), route, (&self.spec, self.clock)).await {
-                Ok(Opened { spoken, at }) => {
-                    address.set(index);
-                    flight.opened(at.since(began));
-                    return Ok(self.carrier(host, spoken, (hop, Lease { place, _slot: slot.take(), session })));
-                }
-                Err(kind) => last = kind,
+        let slot = self.source_addresses.as_ref().map(|source_addresses| source_addresses.take(host));
+        let answered = Cell::new(None);
+        let opened = match self.ends(&order, slot.as_ref()) {
+            Err(kind) => Err(kind),
+            Ok(ends) => {
+                flight.opening(began);
+                let route = Route { ends: &ends, answered: &answered, host, hop: hop.as_ref() };
+                opening::open((&self.dial, flight), route, (&self.spec, self.clock)).await
+            }
+        };
+        if let Some(answered) = answered.get() {
+            self.peers.borrow_mut()[peer].answered(&order, answered, self.clock.now());
+        }
+        let kind = match opened {
+            Ok(Opened { spoken, at }) => {
+                flight.opened(at.since(began));
+                let family = Family::of(order[answered.get().unwrap_or(0)].ip());
+                let source =
+                    self.source_addresses.as_ref().zip(slot.as_ref()).map(|(all, slot)| all.counted(slot, family));
+                return Ok(self.carrier(host, spoken, (hop, Lease { place, _slot: slot, source, session })));
+            }
+            Err(kind) => kind,
+        };
+        if let Some(session) = session {
+            self.use_session(&session, (None, Outcome::Error(kind)), flight);
+        }
+        if let (ErrorKind::ProxyTargetUnreachable, Some(unreachable)) = (kind, hop.and_then(|hop| hop.address)) {
+            self.peers.borrow_mut()[host].rest(unreachable, self.clock.now());
+        }
+        Err(kind)
+    }
+
+    /// Take a turn: return the addresses of a host or proxy in the order in which a new connection tries them.
+    fn addresses(&self, peer: usize, flight: &Flight) -> Vec<SocketAddr> {
+        let (now, peers) = (self.clock.now(), &mut *self.peers.borrow_mut());
+        if let Some(lookups) = &self.spec.options.lookups {
+            match peers[peer].renew(peer, (lookups, self.spec.local_ips.as_ref()), now) {
+                Some(LookedUp::Renewed) => flight.looked_up(),
+                Some(LookedUp::Failed) => flight.lookup_failed(),
+                None => {}
             }
         }
-        if let Some(session) = session {
-            self.use_session(&session, (None, Outcome::Error(last)), flight);
-        }
-        if last == ErrorKind::ProxyTargetUnreachable {
-            // Of the target: the next connection tries another one.
-            self.address[host].set(self.address[host].get().wrapping_add(1));
-        }
-        Err(last)
+        peers[peer].order(now)
     }
 
     /// Return a carrier of a connection that was opened, and keep its others.
@@ -223,11 +249,10 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Return the way of the next connection to a host; none if it is connected to directly.
-    fn hop(&self, host: usize) -> Option<Hop> {
+    fn hop(&self, host: usize, flight: &Flight) -> Option<Hop> {
         let (proxies, targets) = (self.spec.proxies.as_ref()?, &self.spec.targets);
         let turn = self.turn.get();
-        let of_host = &self.spec.addresses[host];
-        let address = self.address[host].get().checked_rem(of_host.len()).map(|index| of_host[index]);
+        let address = proxies.serves(host).then(|| self.addresses(host, flight).first().copied()).flatten();
         let (shard, shards) = (u64::from(self.slots.shard), u64::from(self.slots.shards.max(1)));
         let session = |session, rules: &[RetireAfter]| self.sessions.at((session, rules), turn, (shard, shards));
         let hop = proxies.hop((host, &targets.hosts()[host]), session, address)?;
@@ -248,13 +273,15 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
-    /// Return the route to `to` from the source address of a slot; fails if that has none of this family.
-    fn route(&self, host: usize, to: SocketAddr, slot: Option<&ConnectionSlot>) -> Result<Route<'static>, ErrorKind> {
+    /// Return the ends of a connection to one of `order` from the source address of a slot; fails if that has none of their families.
+    fn ends(&self, order: &[SocketAddr], slot: Option<&ConnectionSlot>) -> Result<Vec<End>, ErrorKind> {
         let Some((source_addresses, slot)) = self.source_addresses.as_ref().zip(slot) else {
-            return Ok(Route { to, from: None, host, hop: None });
+            let ends: Vec<End> = order.iter().map(|to| End { to: *to, from: None }).collect();
+            return if ends.is_empty() { Err(ErrorKind::ConnectFailed) } else { Ok(ends) };
         };
-        let from = source_addresses.address(slot, Family::of(to.ip())).ok_or(ErrorKind::AddressUnavailable)?;
-        Ok(Route { to, from: Some(from), host, hop: None })
+        let from = |to: &SocketAddr| source_addresses.address(slot, Family::of(to.ip()));
+        let ends = order.iter().map(|to| from(to).map(|from| End { to: *to, from: Some(from) }));
+        ends.collect::<Option<Vec<End>>>().filter(|ends| !ends.is_empty()).ok_or(ErrorKind::AddressUnavailable)
     }
 
     /// Take a carrier at rest whose connection the target has not closed, and on which it has not sent anything.

@@ -188,6 +188,11 @@ impl<S: Stream> Connection<S> {
         self.lease.session.clone()
     }
 
+    /// As [`Lease::source`].
+    pub(super) fn source(&self) -> Option<(u32, bool)> {
+        self.lease.source()
+    }
+
     /// Have the next exchange look again if the connection is open: time has passed since.
     pub(super) const fn recheck(&mut self) {
         self.is_seen_open = false;

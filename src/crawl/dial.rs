@@ -3,12 +3,14 @@
 //! The crawl is generic over [`Dial`], so the hot path has no branch for it. Handshakes are timed here; `Flight` passes them to the
 //! engine, which counts them. It must not know what the bytes mean.
 
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::ErrorKind;
@@ -18,10 +20,14 @@ use nix::sys::socket::{SockaddrStorage, bind, setsockopt, sockopt};
 use rustls::{ClientConnection, HandshakeKind, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
+use tokio::task::JoinSet;
 
 use super::failure::Failure;
 use super::proxy::{self, Hop, Way};
 use super::tls::{Tls, Wire};
+
+/// Head start of an address over the next one of its name: the Connection Attempt Delay that RFC 8305, 5 recommends.
+const HEAD_START: Duration = Duration::from_millis(250);
 
 /// Byte stream of a connection.
 pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
@@ -41,11 +47,20 @@ impl Stream for DuplexStream {}
 
 /// From where to where a connection goes.
 #[derive(Debug, Clone, Copy)]
-pub struct Route<'a> {
+pub struct End {
     /// The address of the target, or of its proxy.
     pub to: SocketAddr,
     /// An address of this machine, of the same family; none leaves it to the kernel.
     pub from: Option<IpAddr>,
+}
+
+/// Way of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Route<'a> {
+    /// Ends, in the order in which they are tried; one at least.
+    pub ends: &'a [End],
+    /// Number of the end that was connected to, of several.
+    pub answered: &'a Cell<Option<usize>>,
     /// Number of the host, which decides whether there is TLS, and the name to verify.
     pub host: usize,
     /// Proxy to go through.
@@ -136,19 +151,55 @@ fn handshake(connection: &ClientConnection, ns: u64) -> Handshake {
     }
 }
 
-/// Open a connection over TCP.
+/// Open a connection over TCP to the first end that answers.
 async fn connect(route: Route<'_>) -> io::Result<TcpStream> {
-    let stream = match route.from {
-        None => TcpStream::connect(route.to).await?,
-        Some(from) => {
-            let socket = if route.to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-            go_from(&socket, from)?;
-            socket.connect(route.to).await?
+    let stream = match route.ends {
+        [end] => connect_to(*end).await?,
+        ends => {
+            let (number, stream) = race(ends).await?;
+            route.answered.set(Some(number));
+            stream
         }
     };
     // A small request must not wait for the answer to the one before it.
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// Connect to each end after the one before it failed, or did not answer in time, and return the first that answers (RFC 8305, 5).
+///
+/// # Errors
+/// That of the first end that fails, when all do.
+async fn race(ends: &[End]) -> io::Result<(usize, TcpStream)> {
+    let mut tries = JoinSet::new();
+    let mut rest = ends.iter().copied().enumerate();
+    let mut first_error = None;
+    loop {
+        let next = rest.next();
+        let has_next = next.is_some();
+        if let Some((number, end)) = next {
+            tries.spawn(async move { connect_to(end).await.map(|stream| (number, stream)) });
+        }
+        let wait = if has_next { HEAD_START } else { Duration::MAX };
+        match tokio::time::timeout(wait, tries.join_next()).await {
+            Err(_) => {}
+            Ok(Some(Ok(Ok(answered)))) => return Ok(answered),
+            Ok(Some(Ok(Err(error)))) => drop(first_error.get_or_insert(error)),
+            Ok(Some(Err(error))) => drop(first_error.get_or_insert(error.into())),
+            Ok(None) => return Err(first_error.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())),
+        }
+    }
+}
+
+async fn connect_to(end: End) -> io::Result<TcpStream> {
+    match end.from {
+        None => TcpStream::connect(end.to).await,
+        Some(from) => {
+            let socket = if end.to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+            go_from(&socket, from)?;
+            socket.connect(end.to).await
+        }
+    }
 }
 
 /// Open a connection to a Unix socket. What reads and writes it only sees a socket.
@@ -171,4 +222,44 @@ pub(crate) fn go_from<S: AsRawFd + std::os::fd::AsFd>(socket: &S, from: IpAddr) 
         setsockopt(socket, sockopt::IpFreebind, &true)?;
     }
     bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0)))
+}
+
+/// A listener whose queue is full, and its address: the kernel leaves connections to it without an answer.
+#[cfg(test)]
+pub(crate) fn silent() -> ([OwnedFd; 2], SocketAddr) {
+    use nix::sys::socket::{
+        AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, connect, getsockname, listen, socket,
+    };
+    let open = |flags| socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC | flags, None).unwrap();
+    let (listener, client) = (open(SockFlag::empty()), open(SockFlag::SOCK_NONBLOCK));
+    bind(listener.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+    listen(&listener, Backlog::new(0).unwrap()).unwrap();
+    let address: SockaddrIn = getsockname(listener.as_raw_fd()).unwrap();
+    let _ = connect(client.as_raw_fd(), &address);
+    ([listener, client], SocketAddr::from(([127, 0, 0, 1], address.port())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Time limit of the race: less than connecting to a silent address takes, more than any machine needs.
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn the_next_address_is_tried_when_one_fails_or_is_silent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let refused = End { to: SocketAddr::from(([127, 0, 0, 1], 9)), from: None };
+        let (_listener, address) = silent();
+        let silent = End { to: address, from: None };
+        let alive = End { to: listener.local_addr().unwrap(), from: None };
+        assert_eq!(race(&[alive, refused]).await.unwrap().0, 0);
+        assert_eq!(race(&[refused, alive]).await.unwrap().0, 1);
+        let answered = tokio::time::timeout(LONG, race(&[silent, silent, refused, alive])).await;
+        assert_eq!(answered.unwrap().unwrap().0, 3);
+        let error = race(&[refused, End { from: Some(IpAddr::from([192, 0, 2, 1])), ..alive }]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
 }

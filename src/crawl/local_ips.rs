@@ -108,6 +108,40 @@ impl LocalIps {
         (0..taken).filter_map(move |i| self.nth(family, at(i)))
     }
 
+    /// Return the number of address `k` of a family in counts by address: from 0 in the order of the list, both families in turn.
+    #[must_use]
+    pub(super) fn number(&self, family: Family, k: u64) -> u32 {
+        let (of_family, families) = (u128::from(k).checked_rem(self.of(family).count()), self.families());
+        let number = of_family.unwrap_or(u128::MAX).saturating_mul(families);
+        let is_second = families == 2 && family == Family::V6;
+        u32::try_from(number.saturating_add(is_second.into())).unwrap_or(u32::MAX)
+    }
+
+    /// Return the address with this number in counts by address.
+    #[must_use]
+    pub fn numbered(&self, number: u32) -> Option<IpAddr> {
+        let (k, is_second) = (u128::from(number) / self.families(), u128::from(number) % self.families() == 1);
+        let family = if is_second || !self.has(Family::V4) { Family::V6 } else { Family::V4 };
+        (k < self.of(family).count()).then(|| self.nth(family, u64::try_from(k).ok()?))?
+    }
+
+    /// Return one more than the highest number in counts by address, or the most that a number can be.
+    #[must_use]
+    pub(super) fn numbers(&self) -> u32 {
+        let longest = self.v4.count().max(self.v6.count());
+        u32::try_from(longest.saturating_mul(self.families())).unwrap_or(u32::MAX)
+    }
+
+    /// Return true if address `k` of a family is in its first round through the list.
+    #[must_use]
+    pub(super) fn is_first_round(&self, family: Family, k: u64) -> bool {
+        u128::from(k) < self.of(family).count()
+    }
+
+    fn families(&self) -> u128 {
+        u128::from(self.has(Family::V4)) + u128::from(self.has(Family::V6))
+    }
+
     const fn of(&self, family: Family) -> &Addresses {
         match family {
             Family::V4 => &self.v4,
@@ -242,6 +276,11 @@ mod tests {
         assert_eq!(first("127.1.0.0/30", Family::V4, 3), ["127.1.0.1", "127.1.0.2", "127.1.0.1"]);
         assert_eq!(first("127.1.0.2/31", Family::V4, 3), ["127.1.0.2", "127.1.0.3", "127.1.0.2"]);
         assert_eq!(first("fd00::/80", Family::V6, 2), ["fd00::1", "fd00::2"]);
+        // No multiple of 8 bits.
+        assert_eq!(ips("127.8.0.0/13").nth(Family::V4, (1 << 19) - 3).unwrap().to_string(), "127.15.255.254");
+        assert_eq!(ips("127.8.0.0/13").nth(Family::V4, (1 << 19) - 2), ips("127.8.0.0/13").nth(Family::V4, 0));
+        let last = ips("2001:db8:0:20::/59").nth(Family::V6, u64::MAX).unwrap();
+        assert_eq!(last.to_string(), "2001:db8:0:21::");
         assert_eq!(ips("fd00::/80").nth(Family::V6, (1 << 48) - 1), ips("fd00::/80").nth(Family::V6, 0));
         assert_eq!(ips("fd00::/80").nth(Family::V6, (1 << 48) - 2).unwrap().to_string(), "fd00::ffff:ffff:ffff");
         let both = "127.0.0.1,fd00::1";

@@ -26,7 +26,7 @@ use super::targets::{Host, Scheme};
 pub struct Proxy {
     /// Its URL.
     pub url: ProxyUrl,
-    /// Addresses of its host; tried in turn until one answers.
+    /// Addresses of its host; used in turn.
     pub addresses: Vec<SocketAddr>,
 }
 
@@ -114,7 +114,7 @@ impl Proxies {
             (Protocol::Socks5h, _) => Way::Tunnel(tunnel::socks(host, None, credentials)),
         };
         let session = url.has_session().then_some(used);
-        Some(Hop { proxy, name: url.to_string(), session, way })
+        Some(Hop { proxy, name: url.to_string(), session, address, way })
     }
 }
 
@@ -181,6 +181,8 @@ pub struct Hop {
     pub(super) name: String,
     /// Its session, if it has one.
     pub(super) session: Option<Rc<SessionUse>>,
+    /// Address of the target, if it was looked up.
+    pub(super) address: Option<SocketAddr>,
     pub(super) way: Way,
 }
 

@@ -72,16 +72,19 @@ impl SourceAddresses {
             Order::Kept { first, of_host } => {
                 let free_slots = &of_host[host];
                 let mut all = free_slots.borrow_mut();
-                let number = all.free.pop().unwrap_or_else(|| {
-                    all.next += 1;
-                    all.next - 1
-                });
-                ConnectionSlot { place: first + number, number, of: Some(Rc::clone(free_slots)) }
+                let (number, is_new) = all.free.pop().map_or_else(
+                    || {
+                        all.next += 1;
+                        (all.next - 1, true)
+                    },
+                    |number| (number, false),
+                );
+                ConnectionSlot { place: first + number, number, is_new, of: Some(Rc::clone(free_slots)) }
             }
             Order::Rotating { next, stride } => {
                 let place = next.get();
                 next.set(place.wrapping_add(*stride));
-                ConnectionSlot { place, number: 0, of: None }
+                ConnectionSlot { place, number: 0, is_new: true, of: None }
             }
         }
     }
@@ -90,6 +93,26 @@ impl SourceAddresses {
     pub(super) fn address(&self, slot: &ConnectionSlot, family: Family) -> Option<IpAddr> {
         self.ips.nth(family, slot.place)
     }
+
+    /// Return the source of a connection to an address of that family.
+    pub(super) fn counted(&self, slot: &ConnectionSlot, family: Family) -> CountedSource {
+        let is_new = slot.is_new && self.ips.is_first_round(family, slot.place);
+        CountedSource { number: self.ips.number(family, slot.place), is_new: Cell::new(is_new) }
+    }
+
+    /// Return the number of source addresses that are counted.
+    pub(super) fn numbers(&self) -> u32 {
+        self.ips.numbers()
+    }
+}
+
+/// Source address of a connection, as it is counted.
+#[derive(Debug, Default)]
+pub(super) struct CountedSource {
+    /// Its number.
+    pub(super) number: u32,
+    /// True until its first request is sent.
+    pub(super) is_new: Cell<bool>,
 }
 
 /// The place of one connection among all of the run's; given back when it is dropped.
@@ -97,6 +120,8 @@ impl SourceAddresses {
 pub(super) struct ConnectionSlot {
     place: u64,
     number: u64,
+    /// True if it was never open before.
+    is_new: bool,
     of: Option<Rc<RefCell<FreeSlots>>>,
 }
 

@@ -173,17 +173,17 @@ fn unreachable(
 ) -> (Vec<(usize, Error)>, u64) {
     let (mut dead, mut opened) = (Vec::new(), 0);
     for (chunk, hosts) in hosts.chunks(AT_ONCE).enumerate().take_while(|_| !stop()) {
+        // All addresses at the same time: one that is silent must not hold up the others.
+        let (numbers, addresses): (Vec<_>, Vec<_>) =
+            (hosts.iter().enumerate()).flat_map(|(host, all)| all.iter().map(move |address| (host, *address))).unzip();
+        let mut reached = vec![false; hosts.len()];
+        let deadline = clock.now().plus(timeout);
+        let (connected, connections) = connect_each((&numbers, &addresses), &mut reached, deadline, (clock, stop));
+        opened += connections;
         let mut failed: Vec<Option<Error>> = hosts.iter().map(|_| None).collect();
-        for nth in 0..hosts.iter().map(|addresses| addresses.len()).max().unwrap_or(0) {
-            let (numbers, addresses): (Vec<_>, Vec<_>) = (hosts.iter().enumerate())
-                .filter(|(host, _)| nth == 0 || failed[*host].is_some())
-                .filter_map(|(host, addresses)| Some((host, *addresses.get(nth)?)))
-                .unzip();
-            let (connected, connections) = connect_each(&addresses, clock.now().plus(timeout), (clock, stop));
-            opened += connections;
-            for ((host, address), connected) in numbers.into_iter().zip(addresses).zip(connected) {
-                failed[host] = connected.err().map(|error| Error::Unreachable { address, error: error.into() });
-            }
+        for ((host, address), connected) in numbers.into_iter().zip(addresses).zip(connected) {
+            let error = connected.err().filter(|_| !reached[host]);
+            failed[host] = error.map(|error| Error::Unreachable { address, error: error.into() });
         }
         let numbered = failed.into_iter().enumerate();
         dead.extend(numbered.filter_map(|(host, error)| Some((chunk * AT_ONCE + host, error?))));
@@ -191,10 +191,11 @@ fn unreachable(
     (dead, opened)
 }
 
-/// Opens a connection to each of `addresses` until `deadline` at most, and closes it; returns how many were opened. What this machine has no descriptors or
-/// ports for is not tried, and no failure.
+/// Open connections to `addresses` of the hosts of these numbers at the same time until each host has one, or until `deadline`, and close
+/// them; return how many were opened. Hosts that have one are noted in `reached`, and those that this machine has no descriptors or ports for.
 fn connect_each(
-    addresses: &[SocketAddr],
+    (numbers, addresses): (&[usize], &[SocketAddr]),
+    reached: &mut [bool],
     deadline: Nanos,
     (clock, stop): (Clock, &impl Fn() -> bool),
 ) -> (Vec<Result<(), Errno>>, u64) {
@@ -202,12 +203,17 @@ fn connect_each(
     for (at, address) in addresses.iter().enumerate() {
         let socket = begin_to_connect(*address);
         results.push(begun(&socket));
+        reached[numbers[at]] |= results[at].is_ok();
         pending.extend(socket.ok().map(|socket| (at, socket)));
     }
-    while !pending.is_empty() && clock.now() < deadline {
+    loop {
+        pending.retain(|(at, _)| !reached[numbers[*at]]);
+        if pending.is_empty() || clock.now() >= deadline {
+            break;
+        }
         if stop() {
             for (at, _) in &pending {
-                results[*at] = Ok(());
+                reached[numbers[*at]] = true;
             }
             break;
         }
@@ -226,6 +232,7 @@ fn connect_each(
                     error => Err(Errno::from_raw(error)),
                 });
                 opened += u64::from(results[*at].is_ok());
+                reached[numbers[*at]] |= results[*at].is_ok();
             }
             !is_ready
         });
@@ -256,7 +263,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::crawl::{Targets, Template};
+    use crate::crawl::{Targets, Template, silent};
 
     #[test]
     fn hosts_are_tried_together_and_each_by_all_of_its_addresses() {
@@ -265,9 +272,9 @@ mod tests {
         let alive = listener.local_addr().unwrap();
         let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         // Full queues: the kernel leaves what comes beyond them without an answer.
-        let silent: Vec<_> = (0..300).map(|_| full()).collect();
-        let mut hosts: Vec<Vec<SocketAddr>> = silent.iter().map(|(_, _, address)| vec![*address]).collect();
-        hosts.extend([vec![alive], vec![refused, alive], vec![], vec![refused, refused]]);
+        let listeners: Vec<_> = (0..300).map(|_| silent()).collect();
+        let mut hosts: Vec<Vec<SocketAddr>> = listeners.iter().map(|(_, address)| vec![*address]).collect();
+        hosts.extend([vec![alive], vec![refused, alive], vec![], vec![refused, refused], vec![listeners[0].1, alive]]);
         let timeout = Duration::from_millis(200);
         let began = clock.now();
         let dead: Vec<usize> =
@@ -280,8 +287,8 @@ mod tests {
     #[test]
     fn a_stop_ends_the_look_at_once_and_calls_nobody_dead() {
         let clock = Clock::start();
-        let silent: Vec<_> = (0..200).map(|_| full()).collect();
-        let hosts: Vec<Vec<SocketAddr>> = silent.iter().map(|(_, _, address)| vec![*address]).collect();
+        let listeners: Vec<_> = (0..200).map(|_| silent()).collect();
+        let hosts: Vec<Vec<SocketAddr>> = listeners.iter().map(|(_, address)| vec![*address]).collect();
         // A signal before the first of 2 lots, and one while the first is waited for. The time of a lot would be an hour.
         for looks in [0, 2] {
             let left = std::cell::Cell::new(looks);
@@ -321,15 +328,5 @@ mod tests {
 
     fn slices(hosts: &[Vec<SocketAddr>]) -> Vec<&[SocketAddr]> {
         hosts.iter().map(|addresses| &**addresses).collect()
-    }
-
-    fn full() -> (OwnedFd, OwnedFd, SocketAddr) {
-        use nix::sys::socket::{Backlog, SockaddrIn, bind, getsockname, listen};
-        let target = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
-        bind(target.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
-        listen(&target, Backlog::new(0).unwrap()).unwrap();
-        let port = getsockname::<SockaddrIn>(target.as_raw_fd()).unwrap().port();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        (target, begin_to_connect(address).unwrap(), address)
     }
 }

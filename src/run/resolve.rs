@@ -27,7 +27,8 @@ use crate::cli::{Auto, RunArgs, UseOfTls};
 use crate::crawl::proxy::{Proxies, Session};
 use crate::crawl::tls::{Resume, Settings, Tls, Trust};
 use crate::crawl::{
-    ConnectTo, CrawlSpec, Expectations, HoldHeader, IdUse, Reuse, Scheme, Targets, Template, TemplateError,
+    ConnectTo, CrawlOptions, CrawlSpec, Expectations, HoldHeader, IdUse, Reuse, Scheme, Targets, Template,
+    TemplateError,
 };
 use crate::error::Error;
 use crate::target::Target;
@@ -144,6 +145,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         DEFAULT_IDS
     };
     let ids = choose_ids(args.ids, args.requests, all);
+    let lookups = addresses::lookups(&args, targets.hosts(), proxies.as_ref(), &mut workload)?;
     let options = request::options(&args, (ids, targets.hosts().len()), &mut workload)?;
     let bounded = args.ids.is_some() || args.requests.is_some() || args.duration.is_some() || is_list;
     let per_host = args.per_host.resolve(u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX));
@@ -195,7 +197,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         tls,
         proxies: proxies.map(Arc::new),
         http,
-        options,
+        options: CrawlOptions { lookups, ..options },
     };
     let placement = placement(&spec, bundled.is_some());
     let plan = plan.validate().map_err(usage)?;

@@ -2,12 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test without its certificates is over")]
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 
 use crate::bad_input::assert_refused;
 use crate::foreign::Nginx;
-use crate::process::wait_for;
+use crate::process::{DEADLINE, wait_for};
 use crate::report::Report;
 use crate::run::crawl;
 use crate::scripted::{Peer, with_server};
@@ -120,6 +122,10 @@ fn a_hundred_streams_share_a_connection_and_long_bodies_pass_the_windows() {
     let report = crawl(&format!("{} -n 1000 --shards 1 -c 1 --http 2 --streams 100", target.url()));
     report.assert_states(&[("ok", 1_000)]);
     assert_eq!(protocols(&report), [("HTTP/2".to_owned(), 1)]);
+    for times in ["service", "ttfb"] {
+        assert_eq!(report.count(&format!("/latency/{times}/count")), 1_000);
+        assert!(report.number(&format!("/latency/{times}/min_us")) >= 20_000.0, "{}", report.at("/latency"));
+    }
     let books = target.stop();
     assert_eq!(
         (&books["requests"], &books["connections"], &books["unique_ids"]),
@@ -137,6 +143,43 @@ fn a_hundred_streams_share_a_connection_and_long_bodies_pass_the_windows() {
         body.display()
     ));
     report.assert_states(&[("ok", 40)]);
+    // Responses that are longer than the windows, and not paid for with a window update for every few bytes.
+    std::fs::write(&body, vec![b'x'; 3_000_000]).unwrap();
+    let settings = format!("location /items/ {{ root /; try_files {} =404; }}", body.display());
+    let nginx = Nginx::start_on(&program, "http2", &settings);
+    let url = format!("http://127.0.0.1:{}/items/{{id}}", nginx.port);
+    let report = crawl(&format!("{url} -n 20 --shards 1 -c 1 --http 2 --streams 4 --expect len:3000000"));
+    report.assert_states(&[("ok", 20)]);
+    assert!(report.count("/totals/bytes_sent") < 50_000, "{}", report.count("/totals/bytes_sent"));
+}
+
+#[test]
+fn a_connection_that_goes_away_makes_room_for_another_while_its_last_stream_ends() {
+    let (is_replaced, replaced) = std::sync::mpsc::channel();
+    let (connections, replaced) = (AtomicU32::new(0), Mutex::new(replaced));
+    let is_replaced = Mutex::new(is_replaced);
+    let server = |peer: Peer| {
+        let is_first = connections.fetch_add(1, Ordering::SeqCst) == 1;
+        serve(peer, |peer, stream| match (is_first, stream) {
+            // The answer to the first request waits for one on the next connection, which GOAWAY asks for.
+            (true, 1) => {}
+            (true, _) => {
+                send(peer, (GOAWAY, 0), 0, &[0, 0, 0, 1, 0, 0, 0, 0]);
+                if replaced.lock().unwrap().recv_timeout(DEADLINE).is_ok() {
+                    send(peer, (HEADERS, END), 1, STATUS_200);
+                }
+            }
+            (false, _) => {
+                let _ = is_replaced.lock().unwrap().send(());
+                send(peer, (HEADERS, END), stream, STATUS_200);
+            }
+        });
+    };
+    let report = with_server(server, |address| {
+        crawl(&format!("http://{address}/{{id}} -n 4 -s 1 -c 1 --http 2 --streams 2 --retries 0"))
+    });
+    report.assert_states(&[("ok", 4)]);
+    assert_eq!((report.count("/totals/resent"), report.count("/totals/connections_opened")), (1, 2));
 }
 
 #[test]

@@ -1,19 +1,14 @@
-//! Crawls through proxies: the bundled one, whose ledger is the second witness; tinyproxy and microsocks where they are installed; and
-//! servers that do as the test says.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose proxy cannot be started is over")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+//! Crawls through proxies: the bundled one, whose ledger is the second witness, and servers that do as the test says.
+#![expect(clippy::unwrap_used, reason = "a test whose proxy cannot be started is over")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::TcpListener;
+use std::process::Command;
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::bad_input::assert_refused;
-use crate::process::{end_with_children, wait_for};
 use crate::report::{Report, counts};
 use crate::run::{ONE_ATTEMPT, Run, crawl};
 use crate::scripted::{OK, Peer, with_server};
@@ -118,7 +113,7 @@ fn proxies_take_turns_by_weight_and_the_bundled_target_is_behind_them() {
 
 /// Every item failed at its only attempt, for this reason and with these details.
 #[track_caller]
-fn assert_failed_as(report: &Report, kind: &str, details: &str) {
+pub(crate) fn assert_failed_as(report: &Report, kind: &str, details: &str) {
     report.assert_states(&[("failed", 4)]);
     assert_eq!(report.errors(), [(kind.to_owned(), 4)].into(), "{}", report.at("/failures"));
     let said = report.text(&format!("/failures/{kind}/details"));
@@ -260,95 +255,4 @@ fn proxies_that_cannot_work_are_refused_before_anything_is_sent() {
         (&["-x", "http://192.0.2.1:9"], "the bundled target listens on this machine alone"),
         (&["http://a.test/", "-x", dead], "which may be public: say how fast"),
     ]);
-}
-
-/// A foreign proxy. Dropped, it is ended.
-struct Foreign {
-    child: Child,
-    port: u16,
-    _place: TempDir,
-}
-
-impl Foreign {
-    /// Start a program on a free port, with the arguments that `args` makes of it; none, and a word about it, if it is not installed.
-    fn start(program: &str, args: impl Fn(u16, &TempDir) -> Vec<String>) -> Option<Self> {
-        for _ in 0..10 {
-            // Another process may take the port first; then the next one is tried.
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let place = tempfile::tempdir().unwrap();
-            let mut command = Command::new(program);
-            command.args(args(port, &place)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let Ok(child) = command.spawn() else {
-                println!("skipped: there is no {program} on this machine");
-                return None;
-            };
-            let mut foreign = Self { child, port, _place: place };
-            let serves = wait_for("a foreign proxy", || match foreign.child.try_wait().unwrap() {
-                Some(_) => Some(false),
-                None => TcpStream::connect(("127.0.0.1", port)).is_ok().then_some(true),
-            });
-            if serves {
-                return Some(foreign);
-            }
-        }
-        panic!("{program} does not start");
-    }
-}
-
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        end_with_children(&mut self.child);
-    }
-}
-
-#[test]
-fn tinyproxy_forwards_and_tunnels_for_an_address_and_a_password() {
-    let Some(proxy) = Foreign::start("tinyproxy", |port, place| {
-        let file = place.path().join("conf");
-        let settings =
-            format!("Port {port}\nListen 127.0.0.1\nAllow 127.9.8.7\nBasicAuth user hidden\nDisableViaHeader Yes\n");
-        fs::write(&file, settings).unwrap();
-        vec!["-d".to_owned(), "-c".to_owned(), file.to_str().unwrap().to_owned()]
-    }) else {
-        return;
-    };
-    let at = format!("127.0.0.1:{}", proxy.port);
-    for tls in ["", "--tls"] {
-        let target = Target::start(&format!("--processes 1 {tls}"));
-        let flags = if tls.is_empty() { "" } else { "-k" };
-        let url =
-            format!("{} {flags} --shards 2 -c 6 --disable-keepalive --retries 0 --local-ips 127.9.8.7", target.url());
-        let report = crawl(&format!("{url} -n 300 --proxy http://user:hidden@{at}"));
-        report.assert_states(&[("ok", 300)]);
-        let refused = crawl(&format!("{url} -n 4 --proxy http://user:other@{at}"));
-        refused.assert_states(&[("failed", 4)]);
-        // It answers 401 where others answer 407.
-        let kinds: Vec<String> = refused.errors().into_keys().collect();
-        let is_refused =
-            if tls.is_empty() { refused.statuses().contains_key("401") } else { kinds == ["proxy_refused"] };
-        assert!(is_refused || kinds == ["proxy_auth"], "{kinds:?} {:?}", refused.statuses());
-        assert_eq!(target.stop()["requests"], json!(300));
-    }
-}
-
-#[test]
-fn microsocks_tunnels_by_address_and_by_name() {
-    let args = |port: u16, _: &TempDir| {
-        ["-i", "127.0.0.1", "-u", "user", "-P", "hidden", "-p", &port.to_string()].map(str::to_owned).to_vec()
-    };
-    let Some(proxy) = Foreign::start("microsocks", args) else { return };
-    let at = format!("127.0.0.1:{}", proxy.port);
-    for (scheme, tls) in [("socks5", ""), ("socks5", "--tls"), ("socks5h", ""), ("socks5h", "--tls")] {
-        let target = Target::start(&format!("--processes 1 {tls}"));
-        let url = target.url().replace("127.0.0.1", "localhost") + if tls.is_empty() { "" } else { " -k" };
-        let report = crawl(&format!("{url} -n 300 --shards 2 -c 6 --proxy {scheme}://user:hidden@{at}"));
-        report.assert_states(&[("ok", 300)]);
-        assert_eq!(report.count("/latency/tunnel/count"), report.count("/totals/connections_opened"));
-        assert_eq!(target.stop()["requests"], json!(300));
-    }
-    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let crawl = |proxy: &str| crawl(&format!("http://{dead}/ --proxy {proxy} -n 4 -c 1 {ONE_ATTEMPT}"));
-    assert_failed_as(&crawl(&format!("socks5://user:other@{at}")), "proxy_auth", "refused user name and password");
-    assert_failed_as(&crawl(&format!("socks5://{at}")), "proxy_auth", "asks for user name and password");
-    assert_failed_as(&crawl(&format!("socks5h://user:hidden@{at}")), "proxy_target_unreachable", "SOCKS reply 5");
 }

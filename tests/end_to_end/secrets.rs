@@ -12,7 +12,7 @@ use crate::run::program;
 use crate::scripted::{Peer, with_server};
 use crate::target::Target;
 
-const SECRET: &str = "hush7f3a";
+pub(crate) const SECRET: &str = "hush7f3a";
 
 /// Files below `place` that hold the secret.
 fn tellers(place: &Path) -> Vec<String> {
@@ -30,7 +30,7 @@ fn tellers(place: &Path) -> Vec<String> {
 
 /// Runs a command that ends with one of these codes and tells no secret, by its output or by any file.
 #[track_caller]
-fn tells_nothing(started: Started, codes: &[i32]) -> Done {
+pub(crate) fn tells_nothing(started: Started, codes: &[i32]) -> Done {
     let done = started.end().code(codes);
     assert_eq!(tellers(done.place.path()), Vec::<String>::new(), "{}{}", done.stdout, done.stderr);
     done
@@ -75,6 +75,17 @@ fn no_command_saves_or_shows_what_was_typed_in_secret() {
     );
 }
 
+/// The command lines of a run's processes, once both of its shards are there: by then the supervisor has read its arguments.
+pub(crate) fn lines_of_shards(started: &Started) -> Vec<String> {
+    let work = started.work();
+    wait_for("both shards", || {
+        let read = |pid: &i32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let all = working_in(&work);
+        let shards = all.iter().filter(|pid| read(pid, "comm").starts_with("crawlmark-s")).count();
+        (shards == 2).then(|| all.iter().map(|pid| read(pid, "cmdline")).collect::<Vec<_>>())
+    })
+}
+
 #[test]
 fn credentials_of_a_proxy_are_in_no_file_output_or_process_list() {
     let (proxy, target) =
@@ -85,14 +96,7 @@ fn credentials_of_a_proxy_are_in_no_file_output_or_process_list() {
     let url = target.url();
     let crawl = ["run", &url, "-s", "2", "-c", "2", "--retries", "0", "--out", "out"];
     let started = Started::new(&[&crawl[..], &["-d", "2s", "--rate", "100", "-x", &with_label]].concat());
-    let work = started.work();
-    // The shards are there once the supervisor has read its arguments.
-    let lines = wait_for("both shards", || {
-        let read = |pid: &i32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        let all = working_in(&work);
-        let shards = all.iter().filter(|pid| read(pid, "comm").starts_with("crawlmark-s")).count();
-        (shards == 2).then(|| all.iter().map(|pid| read(pid, "cmdline")).collect::<Vec<_>>())
-    });
+    let lines = lines_of_shards(&started);
     assert!(lines.iter().all(|line| line.contains(address) && !line.contains(SECRET)), "{lines:?}");
     let done = tells_nothing(started, &[0]);
     let result = fs::read_to_string(done.out().join("result.json")).unwrap();

@@ -75,6 +75,7 @@ struct Books {
     failures: Failures,
     hosts: Groups,
     templates: Groups,
+    sources: Groups,
     intervals: Intervals,
     peak_in_flight: u32,
     /// [`NEVER`] before the first.
@@ -100,6 +101,7 @@ impl<W: Workload> Engine<W> {
             failures: Failures::default(),
             hosts: Groups::new(plan.per_host.hosts),
             templates: Groups::new(workload.templates()),
+            sources: Groups::new(workload.sources()),
             intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval).with_bins(plan.duration),
             peak_in_flight: 0,
             first_sent: NEVER,
@@ -208,6 +210,7 @@ impl<W: Workload> Engine<W> {
         let ns = if self.waited == Series::ResponseOk { sample.response_ns() } else { sample.service_ns() };
         books.hosts.record(&sample.attempt, ns, || self.workload.host(sample.permit.id));
         books.templates.record(&sample.attempt, ns, || self.workload.template(sample.permit.id));
+        books.sources.record(&sample.attempt, ns, || self.flights[lane].source());
         if sample.fate == Fate::Again && self.gate.is_closed() {
             books.leave_item(sample.permit.first_intended, sample.attempt.done);
         }
@@ -336,6 +339,7 @@ impl<W: Workload> Engine<W> {
             books.stats.abort(attempt, in_flight);
             books.hosts.abort(|| self.workload.host(permit.id));
             books.templates.abort(|| self.workload.template(permit.id));
+            books.sources.abort(|| flight.source());
             if intended < books.measured_from {
                 books.warmup.abort(attempt, in_flight);
             }
@@ -395,10 +399,10 @@ impl<W: Workload> Engine<W> {
         self.books.borrow().failures.clone()
     }
 
-    /// Counts and times by host, and by URL template.
-    pub(super) fn groups(&self) -> [Groups; 2] {
+    /// Counts and times by host, by URL template, and by source address.
+    pub(super) fn groups(&self) -> [Groups; 3] {
         let books = self.books.borrow();
-        [books.hosts.clone(), books.templates.clone()]
+        [books.hosts.clone(), books.templates.clone(), books.sources.clone()]
     }
 
     /// When the first request was sent; none when none was.

@@ -6,8 +6,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::table::{Counter, counters};
-use crate::sample::{ErrorKind, Fate, Handshake, InFlight, Opened, Outcome, Sample};
-use crate::workload::Asides;
+use crate::sample::{Asides, ErrorKind, Fate, Handshake, InFlight, Opened, Outcome, Sample};
 
 counters! {
     /// Items that were tried, by state.
@@ -69,6 +68,14 @@ counters! {
         resent: u64 as "sent again, not begun",
         /// Sessions of a proxy that were used no more, by --retire-session.
         sessions_retired: u64 as "proxy sessions retired",
+        /// Names looked up again during the run, by --dns-ttl.
+        lookups: u64 as "names looked up again",
+        /// Lookups during the run that found no address to use; the old ones were kept.
+        lookups_failed: u64 as "lookups failed",
+        /// Source addresses used, by --local-ips; one is counted once for each host.
+        sources_used: u64 as "source addresses used",
+        /// Source addresses whose first request was throttled: the target does not limit each by itself.
+        sources_throttled_at_first: u64 as "source addresses throttled at first",
         /// Bytes of requests, heads included.
         bytes_sent: u64 as "sent",
         /// Bytes of answers, heads included.
@@ -267,6 +274,10 @@ impl Counters {
         self.requests.unsolicited += asides.unsolicited;
         self.requests.resent += asides.resent;
         self.requests.sessions_retired += asides.sessions_retired;
+        self.requests.lookups += asides.lookups;
+        self.requests.lookups_failed += asides.lookups_failed;
+        self.requests.sources_used += asides.sources_used;
+        self.requests.sources_throttled_at_first += asides.sources_throttled_at_first;
     }
 
     /// Every counter of items and requests that is one number, with its value.

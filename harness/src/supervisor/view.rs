@@ -289,6 +289,8 @@ pub struct ShardRecord {
     pub hosts: Groups,
     /// Counts and times by URL template; none of a crawl of one, or of a shard with a fault.
     pub templates: Groups,
+    /// Counts and times by source address; none without several, or of a shard with a fault.
+    pub sources: Groups,
     /// Times for which each limit held it back; of a shard with a fault, until its last report.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries; zero for a shard with a fault.
@@ -413,6 +415,7 @@ impl ShardRecord {
                 failures: last.frame.failures,
                 hosts: last.frame.hosts,
                 templates: last.frame.templates,
+                sources: last.frame.sources,
                 binding: last.frame.binding,
                 courtesy: last.frame.courtesy,
                 usage: Some(last.frame.usage),
@@ -440,6 +443,7 @@ impl ShardRecord {
                     failures: member.progress.failures,
                     hosts: Groups::default(),
                     templates: Groups::default(),
+                    sources: Groups::default(),
                     binding: member.progress.binding,
                     courtesy: ThrottlingCounts::default(),
                     usage: None,

@@ -362,6 +362,8 @@ pub struct FinalFrame {
     pub hosts: Groups,
     /// Counts and times by URL template; none of a crawl of one.
     pub templates: Groups,
+    /// Counts and times by source address; none without several.
+    pub sources: Groups,
     /// Times for which each limit held it back.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries.

@@ -148,6 +148,9 @@ pub struct Report {
     /// Counts and times by URL template, of a crawl of several. Without those of a shard that died. Empty of an older version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_template: Vec<GroupRow>,
+    /// Counts and times by source address (`--local-ips`), of several. Without those of a shard that died. Empty of an older version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_source: Vec<GroupRow>,
     /// Connections opened and closed before the start to check that hosts can be reached; not in `connections_opened`. Absent where
     /// nothing was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -336,6 +339,7 @@ impl Report {
             failures: FailureReport::all(record),
             by_host: GroupRow::all(record, |shard| &shard.hosts, Group::Host),
             by_template: GroupRow::all(record, |shard| &shard.templates, Group::Template),
+            by_source: GroupRow::all(record, |shard| &shard.sources, Group::Source),
             check_connections: None,
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
@@ -364,12 +368,10 @@ impl Report {
         }
     }
 
-    /// Name the hosts and URL templates, given all names by number.
-    pub fn name_groups(&mut self, hosts: &[String], templates: &[String]) {
-        for (rows, names) in [(&mut self.by_host, hosts), (&mut self.by_template, templates)] {
-            for row in rows {
-                row.name = row.group.number().and_then(|number| names.get(number as usize).cloned());
-            }
+    /// Name the hosts, URL templates and source addresses.
+    pub fn name_groups(&mut self, name: impl Fn(Group) -> Option<String>) {
+        for row in self.by_host.iter_mut().chain(&mut self.by_template).chain(&mut self.by_source) {
+            row.name = name(row.group);
         }
     }
 

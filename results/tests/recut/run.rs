@@ -137,6 +137,7 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         failures: Failures::default(),
         hosts: Groups::default(),
         templates: Groups::default(),
+        sources: Groups::default(),
         budgets: Vec::new(),
         usage: Some(Usage { cpu_user_us: 9_000, cpu_system_us: 1_000, ..Usage::default() }),
         cpu: Some(CpuHealth { measured_ns: seconds * S, ticks: None, speed_before_ns: None, speed_after_ns: None }),

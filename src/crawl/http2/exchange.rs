@@ -69,6 +69,11 @@ impl StreamSlot {
         self.shared.lease.borrow().session.clone()
     }
 
+    /// As [`Lease::source`](super::super::carrier::Lease::source).
+    pub(in crate::crawl) fn source(&self) -> Option<(u32, bool)> {
+        self.shared.lease.borrow().source()
+    }
+
     /// Count a request that is about to be sent.
     pub(in crate::crawl) fn count_request(&self) {
         let mut left = self.shared.left.get();

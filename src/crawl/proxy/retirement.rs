@@ -17,9 +17,9 @@ use crate::crawl::expect::Statuses;
 /// Event after which a session is retired (`--retire-session`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetireAfter {
-    /// So many requests.
+    /// Number of requests.
     Uses(NonZeroU32),
-    /// So many requests that failed: without a response, with a rejected one, or with a connection that did not open.
+    /// Number of failed requests: without a response, with a rejected one, or with a connection that did not open.
     Errors(NonZeroU32),
     /// A response with one of these statuses.
     Status(Statuses),

@@ -1,12 +1,14 @@
 //! Addresses of the hosts of a run: look them up, keep those that can be reached, and refuse public ones without a rate.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use crawlmark_harness::units::Rate;
 use nix::ifaddrs::getifaddrs;
 
+use crate::cli::RunArgs;
 use crate::crawl::proxy::Proxies;
-use crate::crawl::{ConnectTo, Family, Host, LocalIps, Targets};
+use crate::crawl::{ConnectTo, Family, Host, LocalIps, Lookups, Targets};
 use crate::error::Error;
 
 /// Look up the addresses of each host, unless its proxy does; return them, and the hosts that have none. No proxy is asked to look
@@ -25,8 +27,7 @@ pub(super) fn find_all(
         if proxies.as_ref().is_some_and(|proxies| !proxies.needs_address(number)) {
             return Vec::new();
         }
-        let rule = connect_to.iter().find(|rule| rule.is_for(host));
-        find(rule.map_or((host.name(), host.port()), |rule| rule.destination(host))).unwrap_or_else(|error| {
+        find(destination(host, connect_to)).unwrap_or_else(|error| {
             unresolved.push((number, error));
             Vec::new()
         })
@@ -41,6 +42,48 @@ pub(super) fn find_all(
         }
     }
     Ok((addresses, unresolved))
+}
+
+/// Return the name or address, and the port, that connections to a host go to.
+fn destination<'a>(host: &'a Host, connect_to: &'a [ConnectTo]) -> (&'a str, u16) {
+    let rule = connect_to.iter().find(|rule| rule.is_for(host));
+    rule.map_or((host.name(), host.port()), |rule| rule.destination(host))
+}
+
+/// Return the settings of lookups during the run, and record them in `workload`; none without `--dns-ttl`. Without `--rate`, no
+/// public address may be found later, either.
+///
+/// # Errors
+/// When there is nothing to look up.
+pub(super) fn lookups(
+    args: &RunArgs,
+    hosts: &[Host],
+    proxies: Option<&Proxies>,
+    workload: &mut BTreeMap<String, String>,
+) -> Result<Option<Lookups>, Error> {
+    let Some(ttl) = args.connection.dns_ttl else { return Ok(None) };
+    let is_local = args.connection.unix_socket.is_some() || args.url.is_none() && args.urls.is_none();
+    let name = |(name, port): (&str, u16)| name.parse::<IpAddr>().is_err().then(|| (name.to_owned(), port));
+    let of_host = |(number, host)| {
+        let is_used = !is_local && proxies.is_none_or(|proxies| proxies.needs_address(number));
+        is_used.then(|| name(destination(host, &args.connect_to)))?
+    };
+    let of_proxies = proxies.into_iter().flat_map(|proxies| &proxies.all);
+    let names: Vec<_> = hosts
+        .iter()
+        .enumerate()
+        .map(of_host)
+        .chain(of_proxies.map(|proxy| name((proxy.url.host(), proxy.url.port()))))
+        .collect();
+    if ttl.is_zero() {
+        return Err(Error::Usage("--dns-ttl must be longer than 0: use 1s to look up names every second".to_owned()));
+    }
+    if names.iter().all(Option::is_none) {
+        return Err(Error::Usage("--dns-ttl: there is no name to look up during the run: remove it".to_owned()));
+    }
+    workload.insert("dns_ttl_us".to_owned(), ttl.as_micros().to_string());
+    let resolve = |name: &str, port: u16| (name, port).to_socket_addrs().map(Iterator::collect);
+    Ok(Some(Lookups { ttl, names, resolve, may_use: if args.rate.is_some() { |_| true } else { is_private } }))
 }
 
 /// Return an address for each host that stands for a Unix socket: nothing is connected to it.

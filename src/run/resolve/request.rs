@@ -159,7 +159,7 @@ pub(super) fn options(
     if flags.cookies {
         note("cookies", "kept".to_owned());
     }
-    let ConnectionArgs { unix_socket, idle_timeout, connect_rate } = args.connection.clone();
+    let ConnectionArgs { unix_socket, idle_timeout, connect_rate, dns_ttl: _ } = args.connection.clone();
     if unix_socket.is_some() && args.url.is_none() && args.urls.is_none() {
         return Err(usage(
             "--unix-socket is for a URL, whose host requests name: add one, as in http://localhost/{id}",
@@ -182,5 +182,6 @@ pub(super) fn options(
         unix_socket,
         idle_timeout,
         connect_rate,
+        lookups: None,
     })
 }

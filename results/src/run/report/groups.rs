@@ -1,4 +1,5 @@
-//! Counts and times by host and by URL template, of a crawl of several: `by_host` and `by_template` in `result.json`.
+//! Counts and times by host, URL template and source address, of a crawl of several: `by_host`, `by_template` and `by_source` in
+//! `result.json`.
 
 use std::cmp::Reverse;
 
@@ -10,7 +11,7 @@ use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 /// Most groups with a row.
 const MOST: usize = 50;
 
-/// Kind of a group, and its number, from 0 in the order in which the URLs name them; null of all that have no row.
+/// Kind of a group, and its number, from 0 in the order in which the URLs or `--local-ips` name them; null of all that have no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
@@ -18,6 +19,8 @@ pub enum Group {
     Host(Option<u32>),
     /// Requests whose URLs differ in IDs and values of the query alone.
     Template(Option<u32>),
+    /// Requests from one address of this machine.
+    Source(Option<u32>),
 }
 
 impl Group {
@@ -25,7 +28,7 @@ impl Group {
     #[must_use]
     pub const fn number(self) -> Option<u32> {
         match self {
-            Self::Host(number) | Self::Template(number) => number,
+            Self::Host(number) | Self::Template(number) | Self::Source(number) => number,
         }
     }
 }
@@ -67,10 +70,11 @@ impl GroupRow {
         Self::busiest(&groups, group)
     }
 
-    /// The busiest groups in the order of their numbers, and the others together.
+    /// The busiest groups in the order of their numbers, and the others together. Source addresses that were not used have no row.
     fn busiest(groups: &Groups, group: fn(Option<u32>) -> Group) -> Vec<Self> {
         let (counted, others) = groups.as_slice().split_at(groups.as_slice().len().min(MOST_GROUPS));
         let mut busiest: Vec<(u32, &GroupCounts)> = (0..).zip(counted).collect();
+        busiest.retain(|(_, counts)| counts.attempts > 0 || !matches!(group(None), Group::Source(_)));
         busiest.sort_by_key(|(_, counts)| Reverse(counts.attempts));
         let rest = busiest.split_off(busiest.len().min(MOST));
         let others = rest.into_iter().map(|(_, counts)| counts).chain(others);

@@ -45,6 +45,7 @@ pub(super) fn tables(report: &Report) -> Doc {
         .table(failures::table(report))
         .table(groups::hosts(report, usize::MAX))
         .table(groups::templates(report, usize::MAX))
+        .table(groups::sources(report, usize::MAX))
         .note(note)
 }
 

@@ -1,4 +1,4 @@
-//! Tables of the hosts and URL templates of a crawl of several.
+//! Tables of the hosts, URL templates and source addresses of a crawl of several.
 
 use std::cmp::Reverse;
 
@@ -15,6 +15,11 @@ pub(super) fn hosts(report: &Report, most: usize) -> Table {
 /// The `most` busiest URL templates, the busiest first; empty for a crawl of one.
 pub(super) fn templates(report: &Report, most: usize) -> Table {
     table(report, ("URL template", &report.by_template), most)
+}
+
+/// The `most` busiest source addresses, the busiest first; empty without several.
+pub(super) fn sources(report: &Report, most: usize) -> Table {
+    table(report, ("source address", &report.by_source), most)
 }
 
 fn table(report: &Report, (kind, rows): (&str, &[GroupRow]), most: usize) -> Table {

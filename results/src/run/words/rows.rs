@@ -61,7 +61,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows.push((
         "traffic",
         format!(
-            "{} opened{}{}{}{}{}{}{}, {} sent, {} received",
+            "{} opened{}{}{}{}{}{}{}{}, {} sent, {} received",
             counted(totals.connections_opened, "connection"),
             protocols(report),
             not_kept(report),
@@ -70,10 +70,14 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
             in_brackets(totals.unsolicited, "closed for unsolicited bytes"),
             resent(totals.resent),
             in_brackets(totals.sessions_retired, "proxy sessions retired"),
+            lookups(totals.lookups, totals.lookups_failed),
             bytes(totals.bytes_sent),
             bytes(totals.bytes_received)
         ),
     ));
+    if totals.sources_used > 0 {
+        rows.push(("sources", sources(report)));
+    }
     rows.push(("client", client(report)));
     if let Some(note) = shared_machine(report) {
         rows.push(("note", note));
@@ -256,6 +260,27 @@ fn moved(moved: &Moved) -> String {
 /// Some of the connections and their fate, in brackets; empty without any.
 fn in_brackets(connections: u64, fate: &str) -> String {
     if connections == 0 { String::new() } else { format!(" ({} {fate})", grouped(connections)) }
+}
+
+/// The source addresses, and the sign of a limit that they share: one that was never used is throttled.
+fn sources(report: &Report) -> String {
+    let totals = &report.totals;
+    let used = counted(totals.sources_used, "source address");
+    match totals.sources_throttled_at_first {
+        0 => format!("{used} used"),
+        throttled => format!(
+            "{used} used, {} throttled at the first request: unless they were used shortly before the run, the target limits several \
+             addresses together, for example by prefix, and more of the same prefixes do not help",
+            grouped(throttled)
+        ),
+    }
+}
+
+/// The lookups of names during the run, in brackets; empty without any.
+fn lookups(lookups: u64, failed: u64) -> String {
+    let kept =
+        if failed == 0 { String::new() } else { format!(", {} failed and kept the old addresses", grouped(failed)) };
+    if lookups == 0 { String::new() } else { format!(" (names looked up again: {}{kept})", grouped(lookups)) }
 }
 
 /// The connections by protocol, in brackets; empty where all speak HTTP/1.1, as by default.

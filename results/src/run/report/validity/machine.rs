@@ -24,7 +24,8 @@ const ANSWERED: [Series; 7] = [
 ];
 
 /// Remedies for a lack of ports.
-const MORE_PORTS: &str = "use fewer connections, keep them alive, or widen net.ipv4.ip_local_port_range";
+const MORE_PORTS: &str =
+    "use fewer connections, keep them alive, add source addresses (--local-ips), or widen net.ipv4.ip_local_port_range";
 
 /// Something waited for a CPU, where the kernel does not say whether it was a shard.
 pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> CheckResult {
@@ -62,17 +63,21 @@ pub(super) fn local_ports(evidence: &Evidence<'_>) -> CheckResult {
 
 /// Ports that closed connections still hold, of a run that opened more than there were left.
 pub(super) fn ports_held_back(evidence: &Evidence<'_>) -> CheckResult {
-    let (Some(held), Some(ports)) = (evidence.host.ports_held, ports(evidence)) else {
+    let (Some(held), Some(of_each)) = (evidence.host.ports_held, ports(evidence)) else {
         return CheckResult::Unavailable(Missing::NotGiven);
     };
+    // Each source address has all ports.
+    let sources = evidence.totals.sources_used.max(1);
+    let ports = of_each.saturating_mul(sources);
     // What others left behind does no harm to a run that keeps its connections.
     let needed = evidence.totals.connections_opened > ports.saturating_sub(held);
     let tripped = needed && held as f64 > ports as f64 * PORTS_HELD_BACK;
     CheckResult::perhaps(tripped.then(|| {
         format!(
-            "closed connections kept {} of {} in TIME_WAIT, which slows opening connections and soon stops it: {MORE_PORTS}",
+            "closed connections kept {} of {}{} in TIME_WAIT, which slows opening connections and soon stops it: {MORE_PORTS}",
             grouped(held),
-            ports_in_words(evidence)
+            ports_in_words(evidence),
+            if sources > 1 { format!(" of each of {} source addresses", grouped(sources)) } else { String::new() }
         )
     }))
 }
