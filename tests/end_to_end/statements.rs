@@ -73,7 +73,7 @@ fn an_open_loop_with_failing_answers_is_not_valid_from_one_in_a_hundred_on() {
                 format!("http://{address}/{{id}} --ids 0..200 -R 400 --arrivals constant -s 1 -c 40 {ONE_ATTEMPT}");
             let report = run(&line, &[]).report(0);
             assert_ne!(report.text("/validity/verdict"), "valid");
-            assert!(reasons(&report).contains("2.0 % of requests failed (4 status 401)"), "{}", reasons(&report));
+            assert!(reasons(&report).contains("2.0 % of requests failed (4 × status 401)"), "{}", reasons(&report));
         },
     );
 }
