@@ -12,9 +12,9 @@ use crawlmark_results::run::report::{Ledger, Report, Verdict};
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, DesignError, Difference, Disturbance, History, Metric, MetricVerdict, Order, OrderSchedule,
-    Overall, Reading, Readings, RoundReport, Side, comparable, contest_headline, contest_standing, differences,
-    judge_rounds, pair_line,
+    Arm, Contest, ContestContext, DesignError, Difference, Disturbance, History, Metric, MetricVerdict, Order,
+    OrderSchedule, Overall, Reading, Readings, RoundReport, Side, comparable, contest_headline, contest_standing,
+    differences, judge_rounds, pair_line,
 };
 use crawlmark_results::studies::ladder;
 use crawlmark_results::studies::scale::{self, Size};
@@ -413,5 +413,8 @@ fn a_history_shows_each_result_its_levels_and_where_they_change() {
     assert!(page.contains("id=\"plot-history\"") && page.contains("<h2>"), "{page}");
     // Too few results have neither a plot nor a row.
     let few = history(9);
-    assert!(few.plots()[0].is_empty && few.doc().terminal(100).contains("9 results are not enough to find a change: 10 needed"));
+    assert!(
+        few.plots()[0].is_empty
+            && few.doc().terminal(100).contains("9 results are not enough to find a change: 10 needed")
+    );
 }

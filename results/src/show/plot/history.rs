@@ -36,24 +36,34 @@ fn panel(history: &History, found: &MetricHistory, x: &Range) -> Panel {
         .collect();
     let dots = values.iter().map(|at| Dot { at: *at, interval: None, hollow: false }).collect();
     let ends: Vec<usize> = found.changes.iter().map(|change| change.at).chain([history.results.len()]).collect();
-    let levels = found.changes.first().map(|first| first.before).into_iter().chain(found.changes.iter().map(|change| change.after));
+    let levels = found
+        .changes
+        .first()
+        .map(|first| first.before)
+        .into_iter()
+        .chain(found.changes.iter().map(|change| change.after));
     let mut from = 0;
     let levels = levels.zip(ends).map(|(level, end)| {
         let line = vec![(from as f64 + 0.5, level), (end as f64 + 0.5, level)];
         from = end;
-        Mark::new(Role::Reference, if end == history.results.len() { "median between changes" } else { "" }, Shape::Line(line))
+        Mark::new(
+            Role::Reference,
+            if end == history.results.len() { "median between changes" } else { "" },
+            Shape::Line(line),
+        )
     });
     let change = |at: usize| Mark::new(Role::Failed, "", Shape::Upright(at as f64 + 0.5)).dashed(Dash::Short);
     let changes = found.changes.iter().map(|found| change(found.at));
     let marks = changes.chain(levels).chain([Mark::new(Role::Good, "a result", Shape::Dots(dots))]);
-    let y = Axis::new(metric_words(metric), span(&values), format);
+    let y = Axis::new(metric_words(metric), span(metric, &values), format);
     Panel { x: Axis::hidden(x.clone()), y, height: 110.0, marks: marks.collect() }
 }
 
 /// Axis around all values. It does not begin at 0: a change by 2 % has to be seen.
-fn span(values: &[(f64, f64)]) -> Range {
+fn span(metric: Metric, values: &[(f64, f64)]) -> Range {
     let ys = || values.iter().map(|(_, y)| *y);
     let (least, most) = (ys().fold(f64::INFINITY, f64::min), ys().fold(f64::NEG_INFINITY, f64::max));
     let missing = (most * LEAST_SPAN - (most - least)).max(0.0) / 2.0 + (most - least) * AIR;
-    if least <= most { Range::Between((least - missing).max(0.0), most + missing) } else { Range::FromZero }
+    let most = if metric == Metric::OkShare { (most + missing).min(1.0) } else { most + missing };
+    if least <= most { Range::Between((least - missing).max(0.0), most) } else { Range::FromZero }
 }

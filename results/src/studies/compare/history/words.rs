@@ -2,6 +2,7 @@
 
 use super::super::{in_unit, metric_words, short_name};
 use super::{Change, History, MetricHistory};
+use crate::run::words::moment;
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::counted;
@@ -13,7 +14,7 @@ impl StudyResult for History {
     fn doc(&self) -> Doc {
         let past = [("first", self.results.first()), ("latest", self.results.last())];
         let past = past.into_iter().filter_map(|(name, past)| Some((name, past?)));
-        let facts = past.map(|(name, past)| (name, format!("{}, {}", past.started_at, past.result)));
+        let facts = past.map(|(name, past)| (name, format!("{}, {}", moment(&past.started_at), past.result)));
         let left_out = || format!("{} with another plan, machine or name", counted(self.left_out as u64, "result"));
         let advice = "shows where to look, and is not a verdict: the machine may have changed; compare the two versions with `crawlmark ab`";
         let notes = [
@@ -21,7 +22,8 @@ impl StudyResult for History {
             self.is_enough().then(|| ("note", advice.to_owned())),
         ];
         let what = format!("with the name `{}`, the same plan and the same kind of machine", self.name);
-        let severity = if self.is_enough() { Severity::Neutral } else { Severity::Warning };
+        let is_clear = self.is_enough() && !self.metrics.iter().any(is_worse);
+        let severity = if is_clear { Severity::Neutral } else { Severity::Warning };
         Doc::new(format!("{}: history", self.name))
             .headline(severity, &history_headline(self))
             .text(format!("{} {what}", counted(self.results.len() as u64, "result")))
@@ -55,15 +57,19 @@ pub(crate) fn history_headline(history: &History) -> String {
 /// The table of changes; a metric without one has a row that says so.
 fn changes(history: &History) -> Table {
     let row = |found: &MetricHistory, change: Option<&Change>| {
-        let value = |value: fn(&Change) -> f64| change.map_or_else(|| "-".to_owned(), |change| in_unit(found.metric, value(change)));
+        let value = |value: fn(&Change) -> f64| {
+            change.map_or_else(|| "-".to_owned(), |change| in_unit(found.metric, value(change)))
+        };
         vec![
             short_name(found.metric).to_owned(),
             change.map_or_else(|| "no change".to_owned(), percent),
-            change.map_or("-", |change| since(history, change)).to_owned(),
+            change.map_or_else(|| "-".to_owned(), |change| since(history, change)),
             value(|change| change.before),
             value(|change| change.after),
             change.map_or_else(|| "-".to_owned(), |change| format!("{:.3}", change.p)),
-            change.and_then(|change| history.results.get(change.at)).map_or_else(String::new, |past| past.result.clone()),
+            change
+                .and_then(|change| history.results.get(change.at))
+                .map_or_else(String::new, |past| past.result.clone()),
         ]
     };
     let rows = |found: &MetricHistory| match &found.changes[..] {
@@ -86,11 +92,17 @@ fn changes(history: &History) -> Table {
     }
 }
 
+/// True if the last change of a metric was for the worse.
+fn is_worse(found: &MetricHistory) -> bool {
+    let toward_worse = |change: &Change| found.metric.toward_worse((change.after / change.before).ln());
+    found.changes.last().is_some_and(|change| toward_worse(change) > 0.0)
+}
+
 fn percent(change: &Change) -> String {
     format!("{:+.1} %", (change.after / change.before - 1.0) * 100.0)
 }
 
 /// Start of the first result after a change.
-fn since<'a>(history: &'a History, change: &Change) -> &'a str {
-    history.results.get(change.at).map_or("-", |past| &past.started_at)
+fn since(history: &History, change: &Change) -> String {
+    history.results.get(change.at).map_or_else(|| "-".to_owned(), |past| moment(&past.started_at))
 }
