@@ -53,7 +53,7 @@ fn a_run_whose_answers_fail_is_not_valid_whatever_the_status() {
                     // On a busy machine there are graver findings as well.
                     assert_ne!(report.text("/validity/verdict"), "valid");
                     assert!(reasons(&report).contains("% of requests failed"), "{}", reasons(&report));
-                    assert!(reasons(&report).contains(&format!("{failed} status {status}")), "{}", reasons(&report));
+                    assert!(reasons(&report).contains(&format!("{failed} × status {status}")), "{}", reasons(&report));
                     let (all, ok) = (report.number("/totals/items_per_s"), report.number("/totals/ok_per_s"));
                     let good = 1.0 - 1.0 / one_in as f64;
                     assert!((ok - all * good).abs() < all * 1e-9, "{ok} of {all}");
