@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, agree, read, read_contest, read_round};
-use crawlmark_results::show::text;
+use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
     Arm, Contest, ContestContext, Difference, Disturbance, FILE, History, Round, RoundReport, Side, comparable,
     differences, pair_up,
 };
 
 use crate::ab::exit_code;
-use crate::cli::{CompareArgs, FormArgs};
+use crate::cli::CompareArgs;
 use crate::error::{DONE, Error, INCONCLUSIVE};
 use crate::study;
 use crate::terminal;
@@ -20,38 +20,38 @@ use crate::terminal;
 /// Compares, and returns the exit code.
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
     let contest = match (&args.base, &args.candidate, &args.history) {
-        (.., Some(directory)) => return history(directory, args.form),
+        (.., Some(directory)) => {
+            // Advice, so nothing fails; too few results are inconclusive.
+            let history = history(directory)?;
+            return show(args, &history).map(|()| if history.is_enough() { DONE } else { INCONCLUSIVE });
+        }
         (None, ..) => return Err(Error::Usage("name a base and a candidate".to_owned())),
         (Some(base), None, _) => saved(base)?,
         (Some(base), Some(candidate), _) => contest(base, candidate)?,
     };
+    show(args, &contest).map(|()| exit_code(contest.verdict))
+}
+
+/// Save a result where one was asked for, and print it.
+fn show(args: &CompareArgs, result: &impl StudyResult) -> Result<(), Error> {
     let directory = args.out.as_deref().map(ResultDir::create).transpose()?;
-    let saved = directory.map(|directory| study::save(directory, &contest));
+    let saved = directory.map(|directory| study::save(directory, result));
     // Neither a full disk nor a closed output costs the other.
-    let shown = study::print(&contest, args.form);
+    let shown = study::print(result, args.form);
     if let Some(saved) = saved.transpose()? {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
-    shown.map(|()| exit_code(contest.verdict))
+    shown
 }
 
-/// Find changes among the results in a directory: advice, so nothing fails. Too few results are inconclusive.
-fn history(directory: &Path, form: FormArgs) -> Result<u8, Error> {
+/// Find changes among the results in a directory.
+fn history(directory: &Path) -> Result<History, Error> {
     let (found, unreadable) = readable(Arm::Base, directory)?;
     for error in unreadable {
         terminal::say(&format!("warning: left out: {error}\n"));
     }
     let found = found.into_iter().map(|found| (found.path.display().to_string(), found.report)).collect();
-    let Some(history) = History::of(found) else {
-        return Err(Error::Usage(format!("no result in {} can be read", directory.display())));
-    };
-    let text = if form.json {
-        serde_json::to_string_pretty(&history)? + "\n"
-    } else {
-        text::history(&history).terminal(terminal::columns())
-    };
-    terminal::print(&text)?;
-    Ok(if history.is_enough() { DONE } else { INCONCLUSIVE })
+    History::of(found).ok_or_else(|| Error::Usage(format!("no result in {} can be read", directory.display())))
 }
 
 /// Read the result of an `ab`, and judge it again from the results of its rounds. What it says has to follow from them, unless another

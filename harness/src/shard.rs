@@ -396,7 +396,8 @@ where
         outbox.queue(&interval_frame(interval)?)?;
     }
     queue_sends(engine, outbox, now.plus(SLOT))?;
-    let [hosts, templates, sources] = engine.groups();
+    let [mut hosts, templates, sources] = engine.groups();
+    hosts.add_limits(&engine.gate().host_times(now));
     let last = engine.totals(|stats, peak_in_flight, last_done| {
         Ok::<_, WireError>(FinalFrame {
             counters: stats.counters.clone(),

@@ -34,7 +34,7 @@ pub use self::cells::{Cells, highest_beside};
 pub use self::coarse::CoarseTimes;
 pub use self::counters::{Counters, ItemCounts, RequestCounts, SecondCounts, TlsCounts};
 pub use self::failures::{Failure, FailureCause, Failures, MAX_EXCERPT};
-pub use self::groups::{GroupCounts, Groups, MOST_GROUPS};
+pub use self::groups::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
 pub use self::order::{median, rank, samples_for};
 pub(crate) use self::table::counters;
 pub use self::table::{Count, Counter};

@@ -7,7 +7,7 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `csv` | seconds and shards as CSV |
+//! | `csv` | seconds, their tenths, and shards as CSV |
 //! | `hgrm` | percentiles for the plotter of `HdrHistogram` |
 //! | `openmetrics` | counters, gauges and histograms for Prometheus |
 //! | `k6` | summary as k6 passes it to `handleSummary` |
@@ -35,6 +35,8 @@ use crate::run::words;
 pub enum Format {
     /// A row for each second: RFC 4180, with the units in the names of the columns.
     Csv,
+    /// A row for each tenth of a second of a run under 30 s.
+    CsvTenths,
     /// A row for each shard.
     CsvShards,
     /// The percentiles of the main series in milliseconds, as `wrk2` and `HdrHistogram` print them.
@@ -57,8 +59,9 @@ pub enum Format {
 
 impl Format {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Csv,
+        Self::CsvTenths,
         Self::CsvShards,
         Self::Hgrm,
         Self::StepSummary,
@@ -75,6 +78,7 @@ impl Format {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Csv => "csv",
+            Self::CsvTenths => "csv-tenths",
             Self::CsvShards => "csv-shards",
             Self::Hgrm => "hgrm",
             Self::StepSummary => "step-summary",
@@ -92,6 +96,7 @@ impl Format {
     pub const fn file_name(self) -> &'static str {
         match self {
             Self::Csv => "intervals.csv",
+            Self::CsvTenths => "tenths.csv",
             Self::CsvShards => "shards.csv",
             Self::Hgrm => "latency.hgrm",
             Self::StepSummary => "step-summary.md",
@@ -136,6 +141,9 @@ pub enum ExportError {
     /// There is no figure to keep.
     #[error("export {0}: the run measured nothing that a history could keep; see `validity` in its result.json")]
     Nothing(Format),
+    /// There are no tenths of a second.
+    #[error("export {0}: the run has no tenths of a second, which only runs under 30 s keep: export csv")]
+    NoTenths(Format),
     /// There is no distribution.
     #[error("export {0}: the run has no {1} times; see `validity` in its result.json")]
     NoTimes(Format, &'static str),
@@ -148,6 +156,7 @@ pub enum ExportError {
 pub fn export(report: &Report, format: Format) -> Result<String, ExportError> {
     Ok(match format {
         Format::Csv => csv::intervals(report),
+        Format::CsvTenths => csv::tenths(report).ok_or(ExportError::NoTenths(format))?,
         Format::CsvShards => csv::shards(report),
         Format::Hgrm => return hgrm::hgrm(report),
         Format::StepSummary => words::doc(report, &[]).step_summary(),
@@ -179,7 +188,7 @@ mod tests {
         assert!(files.windows(2).all(|pair| pair[0] != pair[1]), "{files:?}");
         let complaint = "xml".parse::<Format>().unwrap_err().to_string();
         assert!(
-            complaint.starts_with("`xml` is not a valid format: write one of csv, csv-shards, hgrm, "),
+            complaint.starts_with("`xml` is not a valid format: write one of csv, csv-tenths, csv-shards, hgrm, "),
             "{complaint}"
         );
     }

@@ -12,9 +12,9 @@ use crawlmark_results::run::report::{Ledger, Report, Verdict};
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, DesignError, Difference, Disturbance, Metric, MetricVerdict, Order, OrderSchedule,
-    Overall, Reading, Readings, RoundReport, Side, comparable, contest_headline, contest_standing, differences,
-    judge_rounds, pair_line,
+    Arm, Contest, ContestContext, DesignError, Difference, Disturbance, History, Metric, MetricVerdict, Order,
+    OrderSchedule, Overall, Reading, Readings, RoundReport, Side, comparable, contest_headline, contest_standing,
+    differences, judge_rounds, pair_line,
 };
 use crawlmark_results::studies::ladder;
 use crawlmark_results::studies::scale::{self, Size};
@@ -391,4 +391,30 @@ fn a_pair_is_shown_by_its_own_figures_and_the_estimate_by_its_pairs() {
         Readings { throughput: reading(0.0), service_p50: failing, service_p99: failing, ..rounds[6].readings };
     rounds[6].readings.cpu_per_attempt = failing;
     assert_eq!(pair_line(&rounds[6..]), "nothing to compare");
+}
+
+#[test]
+fn a_history_shows_each_result_its_levels_and_where_they_change() {
+    let past = |number: u32| {
+        let mut report = saved();
+        report.started_at = format!("2026-01-{:02}T00:00:00Z", number + 1);
+        let level = if number < 12 { 1_000.0 } else { 900.0 };
+        report.totals.ok_per_s = Some(level + f64::from(number * 7 % 5));
+        (format!("results/runs/{number}"), report)
+    };
+    let history = |count: u32| History::of((0..count).map(past).collect()).unwrap();
+    let changed = history(24);
+    golden("history.txt", &changed.doc().terminal(100));
+    let panels: serde_json::Value = serde_json::from_str(changed.plots()[0].data.as_ref().unwrap()).unwrap();
+    let marks = panels.as_array().unwrap().iter().flat_map(|panel| panel["marks"].as_array().unwrap());
+    let ends: Vec<f64> = marks.filter_map(|mark| mark["shape"]["upright"].as_f64()).collect();
+    assert_eq!(ends, [12.5], "between the results before and after the only change");
+    let page = changed.doc().html(&changed.plots());
+    assert!(page.contains("id=\"plot-history\"") && page.contains("<h2>"), "{page}");
+    // Too few results have neither a plot nor a row.
+    let few = history(9);
+    assert!(
+        few.plots()[0].is_empty
+            && few.doc().terminal(100).contains("9 results are not enough to find a change: 10 needed")
+    );
 }

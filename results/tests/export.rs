@@ -7,7 +7,7 @@
 
 use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::export::{ExportError, Format, export};
-use crawlmark_results::run::report::{FailureReport, GateReport, IntervalRow, Report, ScheduleReport, Verdict};
+use crawlmark_results::run::report::{BinRow, FailureReport, GateReport, IntervalRow, Report, ScheduleReport, Verdict};
 use crawlmark_results::run::words;
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -17,7 +17,17 @@ use serde_json::{Value, json};
 fn saved() -> Report {
     let golden = include_str!("golden/whole.json.snap");
     let json = golden.splitn(3, "---").nth(2).unwrap();
-    serde_json::from_str(json).unwrap()
+    let mut report: Report = serde_json::from_str(json).unwrap();
+    for row in &mut report.intervals {
+        let tenth = |n: u64| BinRow {
+            counts: SecondCounts { attempts: 90 + n, ..SecondCounts::default() },
+            p50_us: Some(10 * n),
+            max_us: (n > 0).then_some(12.5),
+            ..BinRow::default()
+        };
+        row.bins = Some((0..10).map(tenth).collect());
+    }
+    report
 }
 
 /// The same run with a verdict that is not `valid`.
@@ -184,7 +194,9 @@ fn a_run_without_a_good_answer_has_no_table_of_percentiles() {
     let mut report = saved();
     report.latency.remove("service");
     assert_eq!(export(&report, Format::Hgrm), Err(ExportError::NoTimes(Format::Hgrm, "service")));
-    for format in Format::ALL.into_iter().filter(|format| *format != Format::Hgrm) {
+    report.intervals.iter_mut().for_each(|row| row.bins = None);
+    assert_eq!(export(&report, Format::CsvTenths), Err(ExportError::NoTenths(Format::CsvTenths)));
+    for format in Format::ALL.into_iter().filter(|format| ![Format::Hgrm, Format::CsvTenths].contains(format)) {
         assert!(export(&report, format).is_ok(), "{format}");
     }
     assert_eq!(words::percentiles(&report).terminal(100), "");

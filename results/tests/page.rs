@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
+use crawlmark_harness::clock::Clock;
 use crawlmark_results::run::report::{CommandLine, Course, GateReport, Report, ShardReport, Spread, Verdict, Witness};
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot::{self, Plot};
@@ -226,8 +227,8 @@ fn a_figure_that_is_only_known_to_be_no_less_says_so() {
     assert!(captions[2].starts_with("Too many were cut off for a percentile of the service time"), "{}", captions[2]);
 }
 
-#[test]
-fn an_hour_of_64_shards_is_a_small_page() {
+/// A run of an hour on 64 shards, in which nothing repeats.
+fn hour() -> Report {
     let mut report = full();
     let (second, shard) = (report.intervals[0].clone(), report.shards[0].clone());
     report.intervals = vec![second; 3_600];
@@ -251,6 +252,12 @@ fn an_hour_of_64_shards_is_a_small_page() {
             cpu_us: values(1 << 20),
         };
     }
+    report
+}
+
+#[test]
+fn an_hour_of_64_shards_is_a_small_page() {
+    let report = hour();
     let page = page(&report);
     let size = |plot: Plot| (plot.name, plot.figure.len(), plot.data.map(|data| data.len()));
     assert!(
@@ -260,6 +267,19 @@ fn an_hour_of_64_shards_is_a_small_page() {
         plot::all(&report).into_iter().map(size).collect::<Vec<_>>()
     );
     assert!(page.contains("Seconds measured: 3,600."));
+}
+
+#[test]
+#[ignore = "judges an optimized build: cargo test --release -p crawlmark-results --test all hour -- --ignored --nocapture"]
+fn the_page_of_an_hour_is_made_in_less_than_300_ms() {
+    let (report, clock) = (hour(), Clock::start());
+    let plots = plot::all(&report);
+    let drawn = clock.now();
+    let page = words::doc(&report, &plots).html(&plots);
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let (plots_ms, all_ms) = (ms(drawn.0), ms(clock.now().0));
+    eprintln!("{} bytes in {all_ms:.1} ms, of which the plots took {plots_ms:.1} ms", page.len());
+    assert!(all_ms < 300.0, "{all_ms} ms");
 }
 
 /// The report with this text wherever somebody else's can be.

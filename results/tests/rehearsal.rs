@@ -1136,7 +1136,7 @@ fn a_cause_of_failure_has_one_name_wherever_people_read_it() {
     }
     let plan = run_of(2, 4, 1_000);
     let report = rehearse(&plan, &[], |_, clock| Failing(clock)).unwrap().report(&plan);
-    let causes = "200 status 500, 200 status 503, 100 connection refused, 100 closed in the response";
+    let causes = "200 × status 500, 200 × status 503, 100 connection refused, 100 closed in the response";
     let said = report.validity.reasons.join("; ");
     assert!(said.contains(&format!("60 % of requests failed ({causes})")), "{said}");
     let plots = crawlmark_results::show::plot::all(&report);

@@ -23,7 +23,7 @@ Examples:
   Rounds that a script ran in turn:
     crawlmark compare rounds/base rounds/candidate --json
   When did it change?
-    crawlmark compare --history results/runs";
+    crawlmark compare --history results/runs --out history";
 
 /// Arguments of `compare`.
 #[derive(Debug, Args)]
@@ -39,9 +39,9 @@ pub struct CompareArgs {
     /// Only results with the plan, machine and name of the latest one count. A change is shown if it is at least 2 %,
     /// significant at 1 %, and has five results on each side.
     /// The exit code is 0 with or without a change, and 5 with fewer than ten results.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["base", "candidate", "out", "markdown"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["base", "candidate"])]
     pub history: Option<PathBuf>,
-    /// Save the comparison, with its plot, to this directory
+    /// Save the comparison or history, with page and plot, to DIR
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Format of the comparison.

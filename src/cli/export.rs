@@ -11,6 +11,8 @@ Export the result as csv, junit, openmetrics, ...; may be repeated
 FORMAT or FORMAT=FILE. Formats:
 
   csv           a row for each second (intervals.csv)
+  csv-tenths    a row for each tenth of a second of a run under 30 s
+                (tenths.csv)
   csv-shards    a row for each shard (shards.csv)
   hgrm          percentiles in milliseconds, as wrk2 and HdrHistogram print
                 them (latency.hgrm)

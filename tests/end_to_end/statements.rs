@@ -53,7 +53,7 @@ fn a_run_whose_answers_fail_is_not_valid_whatever_the_status() {
                     // On a busy machine there are graver findings as well.
                     assert_ne!(report.text("/validity/verdict"), "valid");
                     assert!(reasons(&report).contains("% of requests failed"), "{}", reasons(&report));
-                    assert!(reasons(&report).contains(&format!("{failed} status {status}")), "{}", reasons(&report));
+                    assert!(reasons(&report).contains(&format!("{failed} × status {status}")), "{}", reasons(&report));
                     let (all, ok) = (report.number("/totals/items_per_s"), report.number("/totals/ok_per_s"));
                     let good = 1.0 - 1.0 / one_in as f64;
                     assert!((ok - all * good).abs() < all * 1e-9, "{ok} of {all}");
@@ -73,7 +73,7 @@ fn an_open_loop_with_failing_answers_is_not_valid_from_one_in_a_hundred_on() {
                 format!("http://{address}/{{id}} --ids 0..200 -R 400 --arrivals constant -s 1 -c 40 {ONE_ATTEMPT}");
             let report = run(&line, &[]).report(0);
             assert_ne!(report.text("/validity/verdict"), "valid");
-            assert!(reasons(&report).contains("2.0 % of requests failed (4 status 401)"), "{}", reasons(&report));
+            assert!(reasons(&report).contains("2.0 % of requests failed (4 × status 401)"), "{}", reasons(&report));
         },
     );
 }

@@ -112,6 +112,8 @@ fn a_host_that_throttles_does_not_stop_the_other() {
     let throttled = report.count("/totals/throttled");
     report.assert_states(&[("ok", 3_005), ("unfinished", throttled), ("not_attempted", 2_995 - throttled)]);
     assert_eq!(book(&asked, "/by_status/200"), 5);
+    let held = |host: usize, limit: &str| report.number(&format!("/by_host/{host}/limited_by/{limit}"));
+    assert!(held(0, "pause") > 0.5 && held(1, "pause") < 0.1, "{}", report.at("/by_host"));
     // Both shards heard of the pause: requests that came nevertheless were on the way.
     assert_eq!(book(&asked, "/early_retries"), 0, "{asked}");
     assert!(book(&asked, "/rejected") <= 8, "{asked}");

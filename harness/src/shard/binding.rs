@@ -4,6 +4,7 @@
 //! Called by the gate, which knows. It must not read a clock.
 
 use crate::clock::Nanos;
+use crate::stats::HostTimes;
 use crate::wire::{Binding, BindingTimes};
 
 /// Record of the limits that have held the shard back so far.
@@ -41,9 +42,80 @@ impl LimitHistory {
     }
 }
 
+/// Record of the limits that have held back one of several hosts: its own, and while none of these did, those of the run.
+#[derive(Debug)]
+pub(super) struct HostHistory {
+    /// Its own limits; `Idle` while none holds it back.
+    own: LimitHistory,
+    /// Times of the run's limits while none of its own held it back, but for the stretch that goes on.
+    free: BindingTimes,
+    /// Times of the run's limits at the start of that stretch.
+    before: BindingTimes,
+}
+
+impl HostHistory {
+    /// Begin at `start`, held back by nothing.
+    pub(super) fn new(start: Nanos) -> Self {
+        let mut own = LimitHistory::new(start);
+        own.set(Binding::Idle, start);
+        Self { own, free: BindingTimes::default(), before: BindingTimes::default() }
+    }
+
+    /// Note that its own limit `binding` holds it back from `now` on, or none (`Idle`). `run` is the record of the run.
+    pub(super) fn set(&mut self, binding: Binding, run: &LimitHistory, now: Nanos) {
+        if binding == self.own.binding() {
+            return;
+        }
+        self.free = self.free_until(run, now);
+        self.before = run.times(now);
+        self.own.set(binding, now);
+    }
+
+    /// Return the times up to `now`.
+    pub(super) fn times(&self, run: &LimitHistory, now: Nanos) -> HostTimes {
+        let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns: _ } = self.own.times(now);
+        let free = self.free_until(run, now);
+        HostTimes {
+            own_rate_ns: rate_ns,
+            own_connections_ns: concurrency_ns,
+            pause_ns,
+            quota_ns: target_ns,
+            rate_ns: free.rate_ns,
+            connections_ns: free.concurrency_ns,
+        }
+    }
+
+    fn free_until(&self, run: &LimitHistory, now: Nanos) -> BindingTimes {
+        if self.own.binding() == Binding::Idle {
+            self.free.plus(&run.times(now).without(&self.before))
+        } else {
+            self.free
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_has_the_times_of_its_own_limits_and_of_the_runs_while_none_of_these_held() {
+        let mut run = LimitHistory::new(Nanos(0));
+        let mut host = HostHistory::new(Nanos(0));
+        // Connections of the run until 10; then its own pause until 40, whatever the run waits for.
+        host.set(Binding::Pause, &run, Nanos(10));
+        run.set(Binding::Rate, Nanos(30));
+        host.set(Binding::Idle, &run, Nanos(40));
+        // The rate of the run until 60, and connections again.
+        run.set(Binding::Concurrency, Nanos(60));
+        host.set(Binding::Rate, &run, Nanos(65));
+        let times = host.times(&run, Nanos(100));
+        let expected =
+            HostTimes { connections_ns: 15, pause_ns: 30, rate_ns: 20, own_rate_ns: 35, ..HostTimes::default() };
+        assert_eq!(times, expected);
+        host.set(Binding::Idle, &run, Nanos(100));
+        assert_eq!(host.times(&run, Nanos(107)), HostTimes { connections_ns: 22, ..expected });
+    }
 
     #[test]
     fn all_time_is_some_limits_time() {

@@ -28,6 +28,7 @@ use crate::adaptive::ControllerState;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, Fate, Permit};
+use crate::stats::HostTimes;
 use crate::units::IdRange;
 use crate::wire::{Binding, BindingTimes, BudgetUse, Frame, PauseOrder, Scope, Sends, ThrottlingCounts, TimetableUse};
 
@@ -576,6 +577,11 @@ impl Gate {
     /// Return the times for which each limit has held the shard back until `now`.
     pub(super) fn binding(&self, now: Nanos) -> BindingTimes {
         self.inner.borrow().ribbon.times(now)
+    }
+
+    /// Return the times for which each limit has held back each host until `now`; empty with one host.
+    pub(super) fn host_times(&self, now: Nanos) -> Vec<HostTimes> {
+        self.inner.borrow().host_times(now)
     }
 
     /// Return the counts of throttle pauses and retries until `now`.

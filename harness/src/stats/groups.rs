@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::CoarseTimes;
 use super::table::counters;
+use super::{CoarseTimes, Count};
 use crate::sample::{Attempt, Outcome};
 
 /// Groups that are counted one by one, in the order of their numbers; the others are counted together.
@@ -26,6 +26,41 @@ counters! {
         errors: u64,
         /// Times of good and not-found answers.
         times: CoarseTimes,
+        /// Limits that held its requests back; of hosts only.
+        limits: HostTimes,
+    }
+}
+
+counters! {
+    /// Time for which each limit held back the requests to one of several hosts, summed over the shards.
+    #[derive(Copy)]
+    pub struct HostTimes {
+        /// Its own rate, ns.
+        own_rate_ns: u64,
+        /// Its own connections, ns.
+        own_connections_ns: u64,
+        /// A throttle pause, ns.
+        pause_ns: u64,
+        /// Its quota, or adaptation, ns.
+        quota_ns: u64,
+        /// The rate of the run while none of its own limits did, ns.
+        rate_ns: u64,
+        /// The connections of the run while none of its own limits did, ns.
+        connections_ns: u64,
+    }
+}
+
+impl Count for HostTimes {
+    fn add(&mut self, other: &Self) {
+        self.merge(other);
+    }
+
+    fn subtract(&mut self, part: &Self) {
+        *self = self.without(part);
+    }
+
+    fn number(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -63,6 +98,11 @@ impl Groups {
             counts.attempts += 1;
             counts.errors += 1;
         }
+    }
+
+    /// Add the times of limits, by host; those beyond the groups that are counted one by one are left out.
+    pub(crate) fn add_limits(&mut self, times: &[HostTimes]) {
+        self.0.iter_mut().zip(times).take(MOST_GROUPS).for_each(|(counts, times)| counts.limits.merge(times));
     }
 
     /// Merge with `other`.

@@ -1,7 +1,7 @@
-//! Seconds and shards as CSV (RFC 4180), a row each. An empty field is what was not measured. Each row ends with the run's
+//! Seconds, their tenths, and shards as CSV (RFC 4180), a row each. An empty field is what was not measured. Each row ends with the run's
 //! ID and its verdict: in tables of several runs below each other, an invalid run stays marked.
 
-use crate::run::report::{IntervalRow, Latency, Report, ShardReport};
+use crate::run::report::{BinRow, IntervalRow, Latency, Report, ShardReport};
 use crawlmark_harness::stats::{SecondCounts, Series};
 
 /// A column: its name, with the unit where there is one, and its field in a row.
@@ -35,6 +35,17 @@ const SECONDS: [CsvColumn<IntervalRow>; 17] = [
     ("idle_share", |row| number(row.binding.idle)),
     ("limit", |row| row.limit.map_or_else(String::new, |limit| limit.to_string())),
     ("pace_per_s", |row| optional(row.pace_per_s)),
+];
+
+/// Column of a tenth of a second before its counts.
+const START: [CsvColumn<(f64, BinRow)>; 1] = [("start_s", |(start_s, _)| number(*start_s))];
+
+/// Columns of a tenth of a second after its counts.
+const TENTHS: [CsvColumn<(f64, BinRow)>; 4] = [
+    ("p50_us", |(_, bin)| count(bin.p50_us)),
+    ("p90_us", |(_, bin)| count(bin.p90_us)),
+    ("p99_us", |(_, bin)| count(bin.p99_us)),
+    ("max_us", |(_, bin)| optional(bin.max_us)),
 ];
 
 /// Columns of a shard before its counts.
@@ -72,6 +83,20 @@ pub(super) fn intervals(report: &Report) -> String {
     table(report, (&DUE, &SECONDS), &report.intervals, |row| {
         counts(row.map_or_else(Default::default, |row| row.counts.clone()))
     })
+}
+
+/// A row for each tenth of a second; none of a run without them.
+pub(super) fn tenths(report: &Report) -> Option<String> {
+    let binned = report.intervals.iter().filter_map(|row| Some((row.start_s * 10, row.bins.as_ref()?)));
+    let rows: Vec<(f64, BinRow)> =
+        binned.flat_map(|(first, bins)| (first..).map(|tenth| tenth as f64 / 10.0).zip(bins.iter().cloned())).collect();
+    let counts = |counts: SecondCounts| counts.iter().map(|(counter, count)| (counter.name, count));
+    let table = || {
+        table(report, (&START, &TENTHS), &rows, |row| {
+            counts(row.map_or_else(Default::default, |row| row.1.counts.clone()))
+        })
+    };
+    (!rows.is_empty()).then(table)
 }
 
 /// A row for each shard. A percentile that is only known to be no less than its value is an empty field.

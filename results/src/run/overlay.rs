@@ -7,7 +7,7 @@ mod figures;
 pub use self::differences::labels;
 use self::differences::{Difference, differences};
 use super::words::outcome;
-use super::words::validity::{meaning, severity, word};
+use super::words::validity::{meaning, qualified, severity, without_repeats};
 use crate::show::doc::{Column, Doc, Severity, Status, Table};
 use crate::show::plot::Plot;
 use crate::show::plot::overlay::{Clocked, KINDS, Run};
@@ -62,12 +62,13 @@ fn differing(runs: &[Run<'_>]) -> Doc {
 
 /// A run's verdict and findings.
 fn validity(run: &Run<'_>) -> Status {
-    let validity = &run.report.validity;
+    let (validity, outcome) = (&run.report.validity, outcome(run.report));
+    let severity = severity(validity.verdict).max(outcome.severity);
     let stopped = if run.report.interrupted { ", stopped early" } else { "" };
     Status {
-        text: format!("{}. {}", outcome(run.report).title, meaning(run.report)),
-        list: validity.reasons.clone(),
-        ..Status::new(severity(validity.verdict), format!("{}: {}{stopped}", run.label, word(validity.verdict)))
+        text: format!("{}. {}", outcome.title, meaning(run.report)),
+        list: without_repeats(&validity.reasons),
+        ..Status::new(severity, format!("{}: {}{stopped}", run.label, qualified(run.report)))
     }
 }
 

@@ -53,7 +53,7 @@ pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
 pub use self::failures::FailureReport;
 pub use self::gate::GateReport;
-pub use self::groups::{Group, GroupRow};
+pub use self::groups::{Group, GroupRow, HostLimits};
 pub use self::host::HostReport;
 pub(crate) use self::host::SHORTEST_FOR_PRESSURE;
 pub use self::interval::IntervalRow;

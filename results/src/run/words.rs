@@ -120,7 +120,7 @@ fn notes(rows: &[(&'static str, String)]) -> Table {
 }
 
 /// A calendar time of a report as people write it, to the second.
-pub(super) fn moment(rfc3339: &str) -> String {
+pub(crate) fn moment(rfc3339: &str) -> String {
     let whole = rfc3339.split(['.', 'Z']).next().unwrap_or_default();
     format!("{} UTC", whole.replacen('T', " ", 1))
 }

@@ -130,13 +130,15 @@ enum Kind {
 }
 
 impl Table {
-    /// True if a page that is too narrow for it writes each cell on a line of its own, under the first of its row: a table of sentences
-    /// or of many columns. A long one would make a long page and scrolls in its box.
-    fn stacks(&self) -> bool {
-        const MOST_ROWS: usize = 32;
-        const MOST_COLUMNS: usize = 8;
+    /// Class of a table of which a page that is too narrow for it writes each cell on a line of its own, under the first of its row: one of
+    /// sentences or of many columns, or on a phone, of some columns. A long one would make a long page and scrolls in its box.
+    fn stacks(&self) -> Option<&'static str> {
         let has_sentences = self.columns.iter().any(|column| matches!(column.kind, Kind::Sentences | Kind::Details));
-        self.rows.len() <= MOST_ROWS && (has_sentences || self.columns.len() > MOST_COLUMNS)
+        match (self.rows.len(), self.columns.len()) {
+            (0..=32, columns) if has_sentences || columns > 8 => Some("stacks"),
+            (0..=12, 5..) => Some("folds"),
+            _ => None,
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `flight`, `lanes`, `connections`, `budget` | requests in flight, shards, connections, rate budget |
 //! | `errors`, `events` | errors and their causes; stalls, pauses and other marks in plots over time |
 //! | [`overlay`] | several runs on one page |
-//! | `pairs`, `scaling`, `capacity`, `climb`, `costs` | studies: `ab`, `scale`, `capacity`, `ladder`, side by side |
+//! | `pairs`, `history`, `scaling`, `capacity`, `climb`, `costs` | studies: `ab`, `compare`, `scale`, `capacity`, `ladder`, side by side |
 //! | `seconds` | steps of plots over time |
 //! | `png` | PNG files |
 //! | `../doc/page.js` | interaction on a page: values, zoom, legends |
@@ -25,6 +25,7 @@ mod errors;
 mod events;
 mod flight;
 mod heat;
+mod history;
 mod lanes;
 mod latency;
 pub mod overlay;
@@ -38,6 +39,7 @@ mod throughput;
 pub use self::capacity::capacity;
 pub use self::climb::climb;
 pub use self::costs::{Cost, costs};
+pub use self::history::history;
 pub use self::pairs::pairs;
 pub use self::png::{CAN_DRAW_PNG, Ground, PngError, Rasterizer};
 pub use self::scaling::scaling;

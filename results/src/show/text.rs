@@ -1,10 +1,8 @@
 //! Numbers, quantities and lines as people read them.
 
-mod history;
 mod numbers;
 mod wrap;
 
-pub use self::history::history;
 pub use self::numbers::{bytes, decimal, grouped_f64};
 pub(crate) use self::numbers::{counted, rate_in_words, seconds};
 pub(crate) use self::wrap::{capital, is_unbroken};

@@ -12,7 +12,7 @@
 //! | `rule`, `seen`, `finding` | looks and their error, verdicts at a look, result |
 //! | `differences` | differences in plan, machine and version |
 //! | `saved`, `words` | `comparison.json`; comparison as a document and in lines |
-//! | `history` | changes in a history of single runs |
+//! | `history` | changes in a history of single runs, and their document |
 //! | `tests` | verdicts of given pairs |
 //!
 //! # Method
@@ -102,6 +102,7 @@ pub use self::design::{Arm, DesignError, Disturbance, Order, Pair, Round, pair_u
 pub use self::differences::{Difference, Incomparable, comparable, differences};
 pub use self::estimate::{Interval, LEVEL};
 pub use self::finding::{Comparison, Evidence, FinalLook, Finding, MetricVerdict, Mismatch, Overall, Undecided};
+pub(crate) use self::history::history_headline;
 pub use self::history::{Change, HISTORY_SCHEMA, History, LONGEST, MetricHistory, PastResult, changes};
 pub use self::holm::holm;
 pub use self::metric::{Metric, Reading, Readings, Worse};

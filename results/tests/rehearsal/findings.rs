@@ -228,3 +228,17 @@ fn all_that_is_shown_of_a_run_counts_what_was_cut_off_alike() {
     assert!(shown.contains(&format!("errors | {percent} | {aborted} cut off at the end")), "{shown}");
     assert!(shown.contains(&format!("requests | {per_s:.1}/s")), "{shown}");
 }
+
+#[test]
+fn connections_in_use_are_blamed_on_a_client_that_has_no_cpu_left() {
+    let mut report = overloaded(&open(400, 100, 5));
+    let title = |report: &Report| shown(report, "outcome");
+    report.plan.run.rate = Some(per_s(1_000));
+    report.binding = BindingReport { concurrency: 1.0, ..BindingReport::default() };
+    report.shards[0].totals.peak_in_flight = report.shards[0].connections.into();
+    assert!(title(&report).contains("all connections were in use"), "{}", title(&report));
+    let usage = &mut report.shards[0].usage;
+    (usage.cpu_share, usage.run_delay_share) = (Some(0.7), Some(0.25));
+    let short = "this client was short of CPU (shard 0 used 70 % of one and waited 25 % of the time)";
+    assert!(title(&report).contains(short), "{}", title(&report));
+}

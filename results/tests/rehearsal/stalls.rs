@@ -130,7 +130,7 @@ fn stalls_are_counted_with_their_time_and_share() {
             times_out,
             "5 stalls, one every 2.00 s: 5.",
         ),
-        ("until the end", closed(64, 12), once::<8_000, 60_000>, ALWAYS, "No good response after 8.00 s (64 cut off"),
+        ("until the end", closed(64, 12), once::<8_000, 60_000>, ALWAYS, "No good response from 8.00 s on (64 cut off"),
     ];
     let wrong = cases.into_iter().filter_map(|(name, plan, takes, answer, expected)| {
         let said = finding(&run_against(&plan, &[], takes, answer).report(&plan));

@@ -14,6 +14,7 @@ use super::*;
 use crate::fixtures::plan;
 use crate::plan::{Budget, OnThrottle, Pacing, ThrottlingPolicy};
 use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
+use crate::stats::HostTimes;
 use crate::units::{IdRange, Rate};
 use crate::wire::{BindingTimes, Frame, PauseCause, PauseOrder};
 use crate::workload::InFlight;

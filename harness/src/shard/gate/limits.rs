@@ -14,7 +14,7 @@ use self::closing::LeftOver;
 pub(super) use self::sending::Clearance;
 use self::sending::Turn;
 use super::super::alarm::Ring;
-use super::super::binding::LimitHistory;
+use super::super::binding::{HostHistory, LimitHistory};
 use super::super::deferred::Deferred;
 use super::super::host::{Host, Leave};
 use super::super::limiter::Limiter;
@@ -28,6 +28,7 @@ use crate::clock::Nanos;
 use crate::pacer::{Curve, Pace, Pacer, Share, Slack, Timetable};
 use crate::plan::{OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
+use crate::stats::HostTimes;
 use crate::units::IdRange;
 use crate::wire::{Binding, BudgetUse, PauseOrder, Scope, Sends, ThrottlingCounts};
 
@@ -64,6 +65,8 @@ pub(super) struct Limits {
     service: RunningMedian,
     pub(super) longest_slack: Duration,
     pub(super) ribbon: LimitHistory,
+    /// Limits that held each host back; empty with one host.
+    host_ribbons: Vec<HostHistory>,
     plan: ShardPlan,
     /// Attempts that were let through and have not ended.
     pub(super) under_way: u32,
@@ -144,6 +147,10 @@ impl Limits {
             service: RunningMedian::default(),
             longest_slack: Duration::ZERO,
             ribbon: LimitHistory::new(start),
+            host_ribbons: (0..plan.per_host.hosts)
+                .filter(|_| plan.per_host.hosts > 1)
+                .map(|_| HostHistory::new(start))
+                .collect(),
             plan: plan.clone(),
             under_way: 0,
             waiting: VecDeque::with_capacity(plan.lanes()),
@@ -240,6 +247,24 @@ impl Limits {
     pub(super) fn host(&mut self, id: u64) -> &mut Host {
         let host = self.host_of(id);
         &mut self.hosts[host]
+    }
+
+    /// Ask if a request may go to that host at `now`, and note what holds it back.
+    fn leave(&mut self, host: usize, now: Nanos) -> Leave {
+        let leave = self.hosts[host].leave(now);
+        if let Some(ribbon) = self.host_ribbons.get_mut(host) {
+            let binding = match leave {
+                Leave::Go(_) => Binding::Idle,
+                Leave::At(_, binding) | Leave::Blocked(binding) => binding,
+            };
+            ribbon.set(binding, &self.ribbon, now);
+        }
+        leave
+    }
+
+    /// Return the times for which each limit has held back each host until `now`; empty with one host.
+    pub(super) fn host_times(&self, now: Nanos) -> Vec<HostTimes> {
+        self.host_ribbons.iter().map(|ribbon| ribbon.times(&self.ribbon, now)).collect()
     }
 
     /// Return the work that had to let others go first, by host.

@@ -2,6 +2,7 @@
 
 use super::side_by_side;
 use crate::run::report::{Latency, Report};
+use crate::run::words::validity::qualified;
 use crate::run::words::{cpu_us_per_attempt, error_share, figure, moment};
 use crate::show::doc::Doc;
 use crate::show::plot::overlay::Run;
@@ -45,7 +46,7 @@ fn written((name, cell): (String, Cell), runs: &[Run<'_>]) -> Option<Vec<String>
 
 fn rows() -> Vec<(String, Cell)> {
     let mut rows = vec![
-        row("validity", |report| Some(report.validity.verdict.name().replace('_', "-"))),
+        row("validity", |report| Some(qualified(report))),
         row("started", |report| Some(moment(&report.started_at))),
         row("took", |report| Some(seconds(report.totals.duration_s))),
         row("load", |report| Some(load(report))),

@@ -63,11 +63,16 @@ pub fn failures(requests: &RequestCounts) -> Vec<(FailureCause, u64)> {
     causes
 }
 
-/// List the commonest causes: `2,519 connection refused, 3 status 500`. The rest are `others`. Empty without any.
+/// Return a number of requests with their cause: `3 × status 500`, whose numbers the sign keeps apart, or `2,519 connection refused`.
+fn counted(cause: &str, n: u64) -> String {
+    let times = if cause.starts_with("status ") { "\u{d7} " } else { "" };
+    format!("{} {times}{cause}", grouped(n))
+}
+
+/// List the commonest causes: `2,519 connection refused, 3 × status 500`. The rest are `others`. Empty without any.
 pub(crate) fn listed(causes: impl IntoIterator<Item = (String, u64)>) -> String {
     let mut causes = causes.into_iter();
-    let mut parts: Vec<String> =
-        causes.by_ref().take(MOST).map(|(cause, n)| format!("{} {cause}", grouped(n))).collect();
+    let mut parts: Vec<String> = causes.by_ref().take(MOST).map(|(cause, n)| counted(&cause, n)).collect();
     // Those of a foreign result may exceed all numbers.
     let rest = causes.fold(0_u64, |sum, (_, n)| sum.saturating_add(n));
     parts.extend((rest > 0).then(|| format!("{} others", grouped(rest))));

@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crawlmark_harness::stats::{GroupCounts, Groups, MOST_GROUPS};
+use super::share;
+use crawlmark_harness::stats::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
 use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 
 /// Most groups with a row.
@@ -56,6 +57,55 @@ pub struct GroupRow {
     pub p50_us: Option<u64>,
     /// 99th percentile of these times. Null with too few of them.
     pub p99_us: Option<u64>,
+    /// Limits that held back the requests to a host. Absent for templates, for all that have no row, and from results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<HostLimits>,
+}
+
+/// Limits that held back the requests to one of several hosts, as parts of the shards' time. The rest of the time nothing did.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct HostLimits {
+    /// `--per-host-rate`.
+    pub per_host_rate: f64,
+    /// `--per-host-connections`.
+    pub per_host_connections: f64,
+    /// A throttle pause of this host.
+    pub pause: f64,
+    /// Its quota, or what `--adaptive` found.
+    pub quota: f64,
+    /// `--rate`, while none of the above did.
+    pub rate: f64,
+    /// The connections of a shard were all in use, while none of the above did.
+    pub connections: f64,
+}
+
+impl HostLimits {
+    fn new(times: HostTimes, shards_ns: u64) -> Self {
+        let HostTimes { own_rate_ns, own_connections_ns, pause_ns, quota_ns, rate_ns, connections_ns } = times;
+        let part = |ns: u64| share(ns as f64, shards_ns as f64).min(1.0);
+        Self {
+            per_host_rate: part(own_rate_ns),
+            per_host_connections: part(own_connections_ns),
+            pause: part(pause_ns),
+            quota: part(quota_ns),
+            rate: part(rate_ns),
+            connections: part(connections_ns),
+        }
+    }
+
+    /// The limit that held for longest, with its part of the time.
+    pub(crate) fn foremost(&self) -> (f64, &'static str) {
+        let Self { per_host_rate, per_host_connections, pause, quota, rate, connections } = *self;
+        let parts = [
+            (pause, "throttle pauses"),
+            (quota, "its quota"),
+            (per_host_rate, "--per-host-rate"),
+            (per_host_connections, "--per-host-connections"),
+            (rate, "--rate"),
+            (connections, "connections"),
+        ];
+        parts.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
+    }
 }
 
 impl GroupRow {
@@ -67,7 +117,14 @@ impl GroupRow {
     ) -> Vec<Self> {
         let mut groups = Groups::default();
         record.shards.iter().for_each(|shard| groups.merge(of(shard)));
-        Self::busiest(&groups, group)
+        let shards_ns = record.shards.iter().map(|shard| shard.binding.sum_ns()).sum();
+        let mut rows = Self::busiest(&groups, group);
+        for row in &mut rows {
+            let Group::Host(Some(number)) = row.group else { continue };
+            let counts = groups.as_slice().get(number as usize);
+            row.limited_by = counts.map(|counts| HostLimits::new(counts.limits, shards_ns));
+        }
+        rows
     }
 
     /// The busiest groups in the order of their numbers, and the others together. Source addresses that were not used have no row.
@@ -85,8 +142,8 @@ impl GroupRow {
     }
 
     fn new(group: Group, counts: &GroupCounts) -> Self {
-        let GroupCounts { attempts, ok, not_found, throttled, errors, ref times } = *counts;
+        let GroupCounts { attempts, ok, not_found, throttled, errors, ref times, limits: _ } = *counts;
         let [p50_us, p99_us] = [0.5, 0.99].map(|q| times.percentile_us(q));
-        Self { group, name: None, attempts, ok, not_found, throttled, errors, p50_us, p99_us }
+        Self { group, name: None, attempts, ok, not_found, throttled, errors, p50_us, p99_us, limited_by: None }
     }
 }

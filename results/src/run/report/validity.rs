@@ -41,7 +41,8 @@ pub(crate) const SUSPENSION: &str = "suspension";
 /// - Where all requests were within the warm-up ([`NothingMeasured`](Self::NothingMeasured)), there are no figures to judge.
 /// - Where too many requests failed ([`TargetLimited`](Self::TargetLimited)), the figures are about failures, and a quiet machine or a faster
 ///   client would only measure them better.
-/// - A disturbance ([`Disturbed`](Self::Disturbed)) has to be excluded by another run before a limit of the client is worth mending.
+/// - A disturbance ([`Disturbed`](Self::Disturbed)) has to be excluded by another run before a limit of the client is worth mending. Where
+///   the client used all of a CPU, another run would find the CPU as hot and as wanted: that is a limit of the client.
 /// - A slow client ([`ClientLimited`](Self::ClientLimited)) makes requests wait for connections and for the budget.
 /// - Connections in use ([`ConcurrencyLimited`](Self::ConcurrencyLimited)) hold up requests that the budget would have let go.
 /// - Waits for the budget ([`BudgetLimited`](Self::BudgetLimited)) are in the response times; a few errors ([`Errors`](Self::Errors)) are
@@ -224,6 +225,9 @@ const GATES: [Check; 29] = [
     gate("waits for a limit", Verdict::BudgetLimited, open_loop::limits),
 ];
 
+/// Checks of the machine whose findings are this client's doing where it used all of a CPU.
+const OF_LOAD: [&str; 2] = ["speed of the CPU", "CPU pressure"];
+
 impl Validity {
     /// Judges a run.
     #[must_use]
@@ -236,7 +240,9 @@ impl Validity {
             unavailable: Vec::new(),
             unavailable_reasons: BTreeMap::new(),
         };
+        let is_saturated = matches!(shards::cpu_use(evidence), CheckResult::Findings(found) if !found.is_empty());
         for Check { name, verdict, look } in GATES {
+            let verdict = if is_saturated && OF_LOAD.contains(&name) { Verdict::ClientLimited } else { verdict };
             match look(evidence) {
                 CheckResult::Findings(findings) => validity.check(name, findings, verdict),
                 CheckResult::Unavailable(missing) => {

@@ -159,7 +159,7 @@ pub(super) fn suspect(report: &Report) -> &'static str {
     if is_one { first } else { "" }
 }
 
-/// `2,519 connection refused, 3 status 500`; none without failures.
+/// `2,519 connection refused, 3 × status 500`; none without failures.
 pub(super) fn causes_in_words(report: &Report) -> Option<String> {
     Some(listed(causes(report))).filter(|causes| !causes.is_empty())
 }

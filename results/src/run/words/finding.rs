@@ -23,6 +23,9 @@ const KEPT: f64 = 0.95;
 /// Part of its time that a shard waited for a CPU, from which on it and not the target holds its connections.
 const STARVED: f64 = 0.3;
 
+/// Part of its time that a shard used a CPU or waited for one, from which on it does as well.
+const BUSY: f64 = 0.9;
+
 /// Part of the requests that were throttled, from which on they are the finding.
 const MOST: f64 = 0.5;
 
@@ -169,7 +172,7 @@ fn silence(report: &Report) -> Option<RunEvent> {
     // The first failure may have been a part of a second before.
     let failed_s = report.failures.values().map(|seen| seen.first_s).fold(f64::INFINITY, f64::min);
     let from_s = if (first as f64 - 1.0..first as f64).contains(&failed_s) { failed_s } else { first as f64 };
-    let title = format!("no good response after {}{causes}", seconds(from_s));
+    let title = format!("no good response from {} on{causes}", seconds(from_s));
     let before = || measured.iter().map(|(row, _)| *row).filter(|row| row.start_s + 1 < first);
     let good: u64 = before().map(|row| row.ok + row.not_found).sum();
     let until = match before().count() {
@@ -210,6 +213,8 @@ fn client(report: &Report) -> Option<String> {
         None => format!("{}: limited by this client", rate(report)),
         // What the title names explains the shortfall.
         Some(_) if report.binding.pause >= NOTABLE => format!("This client was slow, too ({})", client_fault(report)),
+        // The title names this client.
+        Some(short) if short.contains("this client") => "The target may be faster than shown".to_owned(),
         Some(_) => format!("Limited by this client ({})", client_fault(report)),
     })
 }
@@ -244,10 +249,15 @@ pub(super) fn client_fault(report: &Report) -> String {
     }
 }
 
-/// The shard that waited longest for a CPU, where that explains why connections were in use, with the part of its time.
-pub(super) fn starved(report: &Report) -> Option<(f64, u32)> {
-    let waits = report.shards.iter().filter_map(|shard| Some((shard.usage.run_delay_share?, shard.shard)));
-    waits.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(part, _)| *part >= STARVED)
+/// Describe the shard that was shortest of CPU, where that explains why connections were in use.
+pub(super) fn starved(report: &Report) -> Option<String> {
+    let needs = report.shards.iter().filter_map(|shard| {
+        let (used, waited) = (shard.usage.cpu_share.unwrap_or(0.0), shard.usage.run_delay_share?);
+        (waited >= STARVED || used + waited >= BUSY).then_some((used, waited, shard.shard))
+    });
+    let (used, waited, shard) = needs.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)))?;
+    let [used, waited] = [used, waited].map(rounded_percent);
+    Some(format!("this client was short of CPU (shard {shard} used {used} of one and waited {waited} of the time)"))
 }
 
 /// True if the requested rate was kept.
@@ -259,9 +269,7 @@ fn is_kept(report: &Report) -> bool {
 fn throttled(report: &Report) -> Option<RunEvent> {
     let throttled = share_of(report, report.measured().requests.throttled).filter(|share| *share >= MOST)?;
     let title = format!("{} of requests were throttled", rounded_percent(throttled));
-    let good = || format!("{}/s good", decimal(report.totals.good_per_s(&report.ledger)));
-    let details = shortfall(report).is_none().then(good);
-    Some(RunEvent { title, details, is_down: false, is_cause: false })
+    Some(RunEvent { title, details: Some(allowed(report)), is_down: false, is_cause: false })
 }
 
 fn throttling(report: &Report) -> Option<String> {
@@ -269,7 +277,14 @@ fn throttling(report: &Report) -> Option<String> {
     let named = limits(&report.binding, budget_flag(report));
     let (part, by) = named.into_iter().find(|(_, by)| ["the target's quota", "throttle pauses"].contains(by))?;
     let is_told = shortfall(report).is_some() && named[0].1 == by;
-    (is_target_s && !is_told).then(|| limited(report, by, part))
+    let limited = || if is_told { String::new() } else { limited(report, by, part) + ". " };
+    is_target_s.then(|| limited() + &allowed(report))
+}
+
+/// Advice on a target that throttles: the rate that it allowed.
+fn allowed(report: &Report) -> String {
+    let set = if report.plan.run.rate.is_some() { "Lower --rate" } else { "Set --rate" };
+    format!("{set} to the {}/s that the target allowed", decimal(report.totals.good_per_s(&report.ledger)))
 }
 
 /// A target that does not have much of what it was asked for.

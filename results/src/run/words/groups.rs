@@ -6,6 +6,10 @@ use super::times::{Clocked, unfinished};
 use crate::run::report::{GroupRow, Report};
 use crate::show::doc::{Column, Table};
 use crate::show::text::{counted, grouped, micros};
+use crawlmark_harness::units::rounded_percent;
+
+/// Part of the time from which on a limit of a host is shown.
+const SHOWN: f64 = 0.01;
 
 /// The `most` busiest hosts, the busiest first; empty for a crawl of one.
 pub(super) fn hosts(report: &Report, most: usize) -> Table {
@@ -46,7 +50,13 @@ fn table(report: &Report, (kind, rows): (&str, &[GroupRow]), most: usize) -> Tab
         let name =
             row.name.clone().or_else(|| row.group.number().map(number)).unwrap_or_else(|| "all others".to_owned());
         let counts = [row.attempts, row.ok, row.not_found, row.errors, row.throttled].map(grouped);
-        [name].into_iter().chain(counts).chain([row.p50_us, row.p99_us].map(time)).collect()
+        let limit = row
+            .limited_by
+            .map(|limits| limits.foremost())
+            .filter(|(part, _)| *part >= SHOWN)
+            .map(|(part, by)| format!("{by} {}", rounded_percent(part)));
+        let cells = [name].into_iter().chain(counts).chain([row.p50_us, row.p99_us].map(time));
+        cells.chain([limit.unwrap_or_default()]).collect()
     };
     Table {
         caption,
@@ -59,6 +69,7 @@ fn table(report: &Report, (kind, rows): (&str, &[GroupRow]), most: usize) -> Tab
             Column::numbers("throttled"),
             Column::numbers("p50").leaving(3),
             Column::numbers("p99"),
+            Column::words("limited by").leaving(4),
         ],
         rows: rows.into_iter().take(most).map(row).collect(),
         ..Table::default()

@@ -1,7 +1,7 @@
 //! Outcome of a run: thresholds, who stopped it, and how it ended.
 
 use super::failures::{causes_in_words, clause, error_share, suspect};
-use super::finding::{RunEvent, client_fault, event, finding, limit, paused_shard, starved};
+use super::finding::{RunEvent, client_fault, event, finding, limit, starved};
 use super::gates::{brief, margin, parts, seen, value};
 use super::rows::{budget_flag, ended_in_warmup, is_unsent};
 use super::stalls::Stalls;
@@ -39,8 +39,9 @@ pub(crate) fn status(report: &Report) -> Status {
     let severity = severity(report);
     let mut text = finding(report);
     if severity == Severity::Good && !text.is_empty() && !text.contains("; ") {
-        clauses.insert(0, text.trim_end_matches('.').to_owned());
-        text.clear();
+        let (first, advice) = text.split_once(". ").unwrap_or((text.trim_end_matches('.'), ""));
+        clauses.insert(0, first.to_owned());
+        text = String::from(advice);
     }
     let list = if failed.is_empty() { undecided } else { failed };
     // A single one is in the title.
@@ -190,10 +191,10 @@ fn doubt(report: &Report) -> Option<String> {
         Verdict::ConcurrencyLimited => {
             Some("this client had too few connections (-c), so requests waited for one".to_owned())
         }
-        Verdict::Disturbed => Some(match paused_shard(report) {
-            Some(paused) => format!("this client was slow ({paused})"),
-            None => "this machine was disturbed (see Validity)".to_owned(),
-        }),
+        Verdict::Disturbed if report.validity.verdicts.contains(&Verdict::ClientLimited) => {
+            Some(format!("this client was slow ({})", client_fault(report)))
+        }
+        Verdict::Disturbed => Some("this machine was disturbed (see Validity)".to_owned()),
         _ => None,
     }
 }
@@ -217,9 +218,7 @@ pub(super) fn shortfall(report: &Report) -> Option<String> {
     let by = by.map_or_else(String::new, |(part, by)| {
         let what = match (by, starved(report)) {
             ("throttle pauses", _) => "the target throttled, pauses took",
-            ("connections", Some((part, shard))) => {
-                return format!(": this client waited for a CPU {} of the time (shard {shard})", rounded_percent(part));
-            }
+            ("connections", Some(short)) => return format!(": {short}"),
             ("connections", None) => "all connections were in use",
             _ => by,
         };

@@ -41,7 +41,7 @@ pub(super) fn status(report: &Report) -> Status {
 }
 
 /// The reasons, without advice that one before it has given. Each keeps its first sentence.
-fn without_repeats(reasons: &[String]) -> Vec<String> {
+pub(in crate::run) fn without_repeats(reasons: &[String]) -> Vec<String> {
     let mut said = HashSet::new();
     let mut new = |sentence: &&str| said.insert((*sentence).to_owned());
     let reason = |reason: &String| {
@@ -76,7 +76,7 @@ fn have_failed_besides(report: &Report) -> bool {
 }
 
 /// The verdict with its restriction: `errors, client-limited`.
-fn qualified(report: &Report) -> String {
+pub(in crate::run) fn qualified(report: &Report) -> String {
     let word = word(report.validity.verdict);
     match report.validity.verdict {
         Verdict::Valid if !restriction(report).is_empty() => word + ", with a restriction",

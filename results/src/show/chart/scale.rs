@@ -77,10 +77,11 @@ impl Scale {
         match self {
             Self::Linear(low, high) => {
                 let step = round_above((high - low) / MOST_TICKS as f64);
-                let count = ((high - low) / step + 1e-9).floor();
-                std::iter::successors(Some(0.0), |n| Some(n + 1.0))
-                    .take_while(|n| *n <= count)
-                    .map(|n| low + n * step)
+                // Without 0.0, a range from 0 would begin with -0.
+                let (first, last) = ((low / step - 1e-9).ceil() + 0.0, (high / step + 1e-9).floor());
+                std::iter::successors(Some(first), |n| Some(n + 1.0))
+                    .take_while(|n| *n <= last)
+                    .map(|n| n * step)
                     .collect()
             }
             Self::Log(low, high) => {

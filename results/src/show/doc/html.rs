@@ -116,8 +116,8 @@ fn write_table(html: &mut Html, table: &Table) {
         return;
     }
     // Readers without a pointer scroll it by keys, so it takes the focus.
-    let class = if table.stacks() { "scroll stacks" } else { "scroll" };
-    let region = [("class", class), ("role", "region"), ("tabindex", "0"), ("aria-label", &*table.caption)];
+    let class = table.stacks().map_or_else(|| "scroll".to_owned(), |stacks| format!("scroll {stacks}"));
+    let region = [("class", &*class), ("role", "region"), ("tabindex", "0"), ("aria-label", &*table.caption)];
     html.with("div", &region, |html| {
         html.element("table", |html| {
             html.say_unless_empty("caption", &table.caption);
@@ -146,7 +146,7 @@ fn write_row(html: &mut Html, table: &Table, row: &[String]) {
         let class = if cell == "-" { format!("{} unknown", column.class()) } else { column.class().to_owned() };
         let mut attributes = vec![("class", &*class)];
         // A narrow page writes the heading before the cell.
-        if table.stacks() && !column.heading.is_empty() {
+        if table.stacks().is_some() && !column.heading.is_empty() {
             attributes.push(("data-column", &column.heading));
         }
         if n == 0 {

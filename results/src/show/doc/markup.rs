@@ -10,6 +10,12 @@ use crate::show::{visible, xml};
 /// Style sheet of the pages; the colours are the plots'.
 const STYLE: &str = include_str!("style.css");
 
+/// Style of a table that is too wide for its page: each cell on a line of its own.
+const STACKS: &str = include_str!("stacks.css");
+
+/// Classes of tables, and the widths of a page up to which they are in that style.
+const STACKED: [(&str, &str); 2] = [(".stacks", "72rem"), (".folds", "30rem")];
+
 /// Library that draws the charts.
 const UPLOT: &str = include_str!("../../../vendor/uplot/uPlot.iife.min.js");
 
@@ -235,7 +241,10 @@ pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> St
             html.void("meta", &[("name", "generator"), ("content", "crawlmark")]);
             html.say("title", title);
             // Neither holds a text of a report, nor a character that would have to be escaped.
-            let style = plot::style_sheet() + CHARTS + STYLE;
+            let stacked = |(class, width)| {
+                format!("@media screen and (max-width:{width}){{{}}}\n", STACKS.replace(".stacks", class))
+            };
+            let style = plot::style_sheet() + CHARTS + STYLE + &STACKED.map(stacked).concat();
             html.element("style", |html| html.out.push_str(&style));
         });
         html.element("body", |html| {

@@ -26,8 +26,11 @@ const LATE_US: f64 = 10_000.0;
 /// Lateness in the levels of the heat map, us.
 const LAGS: [f64; 5] = [100.0, 1e3, 1e4, 1e5, 1e6];
 
-/// Parts of the greatest value from which the colours begin.
-const SIXTHS: [f64; 6] = [0.0, 1.0 / 6.0, 2.0 / 6.0, 0.5, 4.0 / 6.0, 5.0 / 6.0];
+/// Parts of a CPU in the levels of the heat map.
+const CPU: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
+
+/// Widths of a level of rates, times a power of ten: their multiples are round.
+const WIDTHS: [f64; 9] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0];
 
 /// Measure that a panel shows, from a step of a course: none where nothing is known.
 struct Measure {
@@ -42,8 +45,8 @@ const MEASURES: [Measure; 3] = [
     Measure {
         unit: "requests per second, by shard",
         of: |course, steps, time_s| Some(sum(&course.attempts, steps)? / time_s),
-        level: |value, top| sixth(value / top),
-        from: |top| SIXTHS.map(|part| spoken(part * top)),
+        level: |value, top| (1..6_u32).filter(|n| value >= f64::from(*n) * width(top)).count(),
+        from: |top| [0.0, 1.0, 2.0, 3.0, 4.0, 5.0].map(|n| spoken(n * width(top))),
     },
     Measure {
         unit: "longest send delay, by shard",
@@ -56,8 +59,8 @@ const MEASURES: [Measure; 3] = [
     Measure {
         unit: "share of one CPU, by shard",
         of: |course, steps, time_s| Some(sum(&course.cpu_us, steps)? / 1e6 / time_s),
-        level: |value, _| sixth(value),
-        from: |_| SIXTHS.map(rounded_percent),
+        level: |value, _| CPU.iter().filter(|least| value >= **least).count(),
+        from: |_| ["below 10 %", "10 %", "30 %", "50 %", "70 %", "90 % or more"].map(str::to_owned),
     },
 ];
 
@@ -233,8 +236,8 @@ fn sum(column: &[Option<u64>], steps: &[usize]) -> Option<f64> {
     Some(values().sum::<u64>() as f64)
 }
 
-/// Return the sixth of a whole in which a part lies, from 0.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "held between 0 and 5")]
-fn sixth(part: f64) -> usize {
-    (part * 6.0).floor().clamp(0.0, 5.0) as usize
+/// Return the width of a level of rates, of which six reach `top`.
+fn width(top: f64) -> f64 {
+    let decade = 10_f64.powf((top / 6.0).log10().floor());
+    WIDTHS.into_iter().map(|width| width * decade).find(|width| *width * 6.0 >= top).unwrap_or(10.0 * decade)
 }

@@ -100,8 +100,8 @@ struct Course<'a> {
 pub fn all(runs: &[Run<'_>]) -> Vec<Plot> {
     let runs = &runs[..runs.len().min(MOST_RUNS)];
     let clocked = Clocked::of(runs);
-    let Some((longest, drawn)) = drawn(runs, PICTURE) else { return Vec::new() };
-    let pages = if longest.width > 1 { over_time(runs, clocked, PAGE) } else { Vec::new() };
+    let drawn = drawn(runs, Seconds::all(&reports(runs), PICTURE));
+    let pages = if drawn.iter().any(|one| one.seconds.width > 1) { over_time(runs, clocked, PAGE) } else { Vec::new() };
     let page = |picture: &Chart| pages.iter().find(|page| page.name == picture.name);
     let over_time = over_time(runs, clocked, PICTURE);
     let over_time = over_time.iter().map(|picture| Plot::over_time(picture, page(picture)));
@@ -110,26 +110,32 @@ pub fn all(runs: &[Run<'_>]) -> Vec<Plot> {
     [first].into_iter().chain(over_time).chain(last.iter().map(Plot::of)).collect()
 }
 
-/// The longest of the runs, and all of them in its steps; none without a run.
-fn drawn<'a>(runs: &[Run<'a>], most_steps: u64) -> Option<(Seconds<'a>, Vec<Drawn<'a>>)> {
-    let all = runs.iter().map(|run| Seconds::of(run.report, most_steps));
-    let longest = all.reduce(|a, b| if b.end_s > a.end_s { b } else { a })?;
-    let draw =
-        |(number, run): (usize, &Run<'a>)| Drawn { run: *run, number, seconds: Seconds::like(&longest, run.report) };
-    let drawn = runs.iter().enumerate().map(draw).collect();
-    Some((longest, drawn))
+fn reports<'a>(runs: &[Run<'a>]) -> Vec<&'a Report> {
+    runs.iter().map(|run| run.report).collect()
+}
+
+/// The runs, each with its seconds.
+fn drawn<'a>(runs: &[Run<'a>], seconds: Vec<Seconds<'a>>) -> Vec<Drawn<'a>> {
+    let draw = |(number, (run, seconds)): (usize, (&Run<'a>, Seconds<'a>))| Drawn { run: *run, number, seconds };
+    runs.iter().zip(seconds).enumerate().map(draw).collect()
 }
 
 /// Charts over time.
 fn over_time(runs: &[Run<'_>], clocked: Clocked, most_steps: u64) -> Vec<Chart> {
-    let Some((longest, drawn)) = drawn(runs, most_steps) else { return Vec::new() };
-    let courses = [throughput(&drawn), tail(&drawn, clocked), median(&drawn, clocked)];
-    courses.into_iter().filter_map(|(course, caption)| course.chart(&longest, &drawn, caption)).collect()
+    let reports = reports(runs);
+    let fine = drawn(runs, Seconds::all_finest(&reports, most_steps));
+    let drawn = drawn(runs, Seconds::all(&reports, most_steps));
+    let chart = |(course, caption): (Course<'_>, String), drawn: &[Drawn<'_>]| course.chart(drawn, caption);
+    let rates = chart(throughput(&fine), &fine);
+    // A tenth of a second has too few requests for its percentiles.
+    let times = [tail(&drawn, clocked), median(&drawn, clocked)].map(|times| chart(times, &drawn));
+    rates.into_iter().chain(times.into_iter().flatten()).collect()
 }
 
 impl Course<'_> {
     /// None when no run has a value.
-    fn chart(self, longest: &Seconds<'_>, drawn: &[Drawn<'_>], caption: String) -> Option<Chart> {
+    fn chart(self, drawn: &[Drawn<'_>], caption: String) -> Option<Chart> {
+        let longest = drawn.iter().map(|one| &one.seconds).max_by(|a, b| a.end_s.total_cmp(&b.end_s))?;
         let line =
             |one: &Drawn<'_>| Mark::new(Role::Run(one.number), one.run.label, Shape::Steps((self.of)(&one.seconds)));
         let marks: Vec<Mark> = drawn.iter().map(line).filter(Mark::is_known).collect();

@@ -101,9 +101,23 @@ impl<'a> Seconds<'a> {
         if self.per_s == seconds.per_s { "" } else { " of each second" }
     }
 
-    /// In the steps and the unit of another run, which is the longest.
-    pub(super) fn like(longest: &Seconds<'_>, report: &'a Report) -> Self {
-        Self { width: longest.width, unit: longest.unit, ..Self::of(report, PICTURE) }
+    /// Gather the seconds of several runs into steps of one width, at most `most` of the longest run.
+    pub(super) fn all(reports: &[&'a Report], most: u64) -> Vec<Self> {
+        Self::alike(reports.iter().map(|report| Self::of(report, most)).collect())
+    }
+
+    /// Gather the tenths of a second of several short runs in the same way; their seconds if one of them has none, or few requests.
+    pub(super) fn all_finest(reports: &[&'a Report], most: u64) -> Vec<Self> {
+        let finest: Vec<Self> = reports.iter().map(|report| Self::finest(report, most)).collect();
+        if finest.iter().any(|one| one.per_s == 1) { Self::all(reports, most) } else { Self::alike(finest) }
+    }
+
+    /// In the steps and the unit of the longest run.
+    fn alike(all: Vec<Self>) -> Vec<Self> {
+        let longest =
+            all.iter().max_by(|a, b| a.end_s.total_cmp(&b.end_s)).map(|longest| (longest.width, longest.unit));
+        let steps = longest.unwrap_or((1, (1.0, "seconds")));
+        all.into_iter().map(|one| Self { width: steps.0, unit: steps.1, ..one }).collect()
     }
 
     /// One value for each step, of the rows in it and the time that it took.

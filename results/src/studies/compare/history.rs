@@ -17,7 +17,11 @@
 //! is greatest. Whether that is more than chance is tested by permutations of the segment: `p = (1 + those with a Q no less) /
 //! (1 + permutations)`. Each part is then looked at by itself. Changes by less than 2 % are left out.
 
+mod words;
+
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::words::history_headline;
 
 use super::differences::differences;
 use super::metric::{Metric, Readings};

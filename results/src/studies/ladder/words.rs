@@ -57,15 +57,15 @@ impl StudyResult for Ladder {
 
     fn doc(&self) -> Doc {
         let partial = if self.interrupted { " (interrupted)" } else { "" };
-        let notes = [
-            search(self).map(|search| ("search", search)),
-            doubted(self).map(|doubted| ("note", doubted)),
-            self.interrupted.then(|| ("note", "stopped before the last rung".to_owned())),
-        ];
+        let doubted = doubted(self);
+        let is_clear = doubted.is_none() && !self.interrupted;
+        let severity = if is_clear { Severity::Neutral } else { Severity::Warning };
+        let stopped = if self.interrupted { "Stopped before the last rung. " } else { "" };
+        let notes = [search(self).map(|search| ("search", search)), doubted.map(|doubted| ("note", doubted))];
         let command = |rung: &RungReport| format!("crawlmark run {}  # {}", typed(&rung.flags), rung.rung);
         let machine = self.environment.cpu_model.as_deref().unwrap_or("an unknown CPU");
         Doc::new(format!("{}{partial}", self.name))
-            .headline(Severity::Neutral, &ladder_headline(self))
+            .headline(severity, &format!("{stopped}{}", ladder_headline(self)))
             .table(table(&self.rungs))
             .facts(notes.into_iter().flatten())
             .list("Different from the published crawl:", self.notes.clone())

@@ -59,6 +59,15 @@ impl Done {
         self.asked.iter().filter(|(id, _)| id % hosts == host).map(|(_, at)| *at).collect()
     }
 
+    /// Longest limit of each host by its name, and true if it held nearly until the end.
+    fn limits(&self) -> Vec<(&'static str, bool)> {
+        let foremost = |times: HostTimes| {
+            let (limit, ns) = times.iter().max_by_key(|(_, ns)| *ns).unwrap();
+            (limit.name, ns >= self.ended.0 / 100 * 99)
+        };
+        self.engine.gate().host_times(self.ended).into_iter().map(foremost).collect()
+    }
+
     /// Checks that each of so many items ended once, is to be tried again, or was not started.
     fn assert_adds_up(&self, ids: u64) {
         let progress = self.engine.progress();
@@ -106,6 +115,7 @@ fn a_host_that_asks_for_patience_does_not_stop_the_others() {
     // Two of the first four requests met the refusal; from then on the four connections work for the other host.
     assert_eq!(done.of(0).len(), 2);
     assert_eq!(done.of(1).len(), 2 + 4 * 2_999);
+    assert_eq!(done.limits(), [("pause_ns", true), ("connections_ns", true)]);
     assert_eq!(done.engine.gate().courtesy(done.ended).early_attempts, 0);
     done.assert_adds_up(1 << 40);
     done.engine.totals(|stats, _, _| {
@@ -135,6 +145,7 @@ fn an_end_lets_the_next_one_go_though_another_host_wants_to_be_left_alone() {
     plan.per_host.connections = 2;
     let done = just_run(&plan, 3 * S, answers);
     assert_eq!((done.of(0).len(), done.of(1).len()), (2 * 3_000, 2));
+    assert_eq!(done.limits(), [("own_connections_ns", true), ("pause_ns", true)]);
     done.assert_adds_up(1 << 40);
 }
 
@@ -159,12 +170,14 @@ fn each_host_has_a_budget_of_its_own_within_that_of_the_run() {
     let counts = |plan: &ShardPlan| {
         let done = just_run(plan, 10 * S, |_, _, _| GOOD);
         done.assert_adds_up(1 << 40);
-        [0, 1, 2].map(|host| done.of(host).len())
+        ([0, 1, 2].map(|host| done.of(host).len()), done.limits())
     };
-    assert!(counts(&plan).iter().all(|count| (1_000..=1_001).contains(count)), "{:?}", counts(&plan));
+    let (own, limits) = counts(&plan);
+    assert!(own.iter().all(|count| (1_000..=1_001).contains(count)), "{own:?}");
+    assert_eq!(limits, [("own_rate_ns", true); 3]);
     // 150/s for three hosts that would take 300: nobody starves.
     plan.budget = Some(Budget { interval_ns: 6_666_667, burst: 2, at_start: 2, phase_ns: 0 });
-    let shared = counts(&plan);
+    let (shared, _) = counts(&plan);
     assert!((1_499..=1_502).contains(&shared.iter().sum::<usize>()), "{shared:?}");
     assert!(shared.iter().all(|count| (450..=550).contains(count)), "{shared:?}");
 }

@@ -45,7 +45,7 @@ impl Limits {
                 Next::Now | Next::Nothing => NOTHING,
             });
         };
-        match self.host(id).leave(now) {
+        match self.leave(self.host_of(id), now) {
             Leave::Go(since) => {
                 // What the turn before it waited for, it waited for as well.
                 self.in_turn_since = self.in_turn_since.max(since);
@@ -88,10 +88,9 @@ impl Limits {
                 break;
             };
             let number = self.host_of(id);
-            let host = &mut self.hosts[number];
             // A host that is behind has refused already.
-            if host.deferred.is_empty() {
-                match host.leave(now) {
+            if self.hosts[number].deferred.is_empty() {
+                match self.leave(number, now) {
                     Leave::Go(since) => return Ok((Task::First(id), since)),
                     leave => self.refuse(&mut refusal, leave),
                 }
@@ -113,7 +112,7 @@ impl Limits {
     fn choose_deferred(&mut self, now: Nanos, refusal: &mut Option<Leave>) -> Option<(Task, Nanos)> {
         for at in 0..self.behind.len() {
             let number = self.behind[at] as usize;
-            match self.hosts[number].leave(now) {
+            match self.leave(number, now) {
                 Leave::Go(since) => {
                     let (count, host_of) = (self.hosts.len(), &self.host_of);
                     let host = &mut self.hosts[number];

@@ -180,7 +180,7 @@ fn failed_share(evidence: &Evidence<'_>) -> Option<f64> {
     (failed > 0).then(|| share(failed as f64, requests.attempts as f64))
 }
 
-/// `56 % of requests failed (2,519 connection refused, 3 status 500)`, the commonest causes first.
+/// `56 % of requests failed (2,519 connection refused, 3 × status 500)`, the commonest causes first.
 fn failures(evidence: &Evidence<'_>) -> String {
     let is_own = |cause: &FailureCause| matches!(cause, FailureCause::Error(kind) if kind.is_local());
     let causes = causes::failures(&measured(evidence).requests).into_iter().filter(|(cause, _)| !is_own(cause));

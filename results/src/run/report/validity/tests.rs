@@ -305,7 +305,7 @@ fn g_answers_and_failed_requests() {
     };
     trips(
         Verdict::Errors,
-        &["9.0 % of requests failed (40 status 302, 30 status 401, 20 connection refused), and the rate"],
+        &["9.0 % of requests failed (40 × status 302, 30 × status 401, 20 connection refused), and the rate"],
         both,
     );
     for spared in [
@@ -615,6 +615,17 @@ fn g_speed() {
     unavailable(&["speed of the CPU"], |run| {
         run.shards.iter_mut().for_each(|shard| shard.usage.speed_after_us = None);
     });
+}
+
+#[test]
+fn a_cpu_that_slowed_down_under_a_client_that_used_all_of_it_is_the_clients_limit() {
+    let mut run = Run::quiet();
+    run.usage().speed_after_us = Some(2_500.0);
+    assert_eq!(run.judge().verdict, Verdict::Disturbed);
+    run.usage().cpu_share = Some(0.99);
+    let judged = run.judge();
+    assert_eq!((judged.verdict, judged.verdicts), (Verdict::ClientLimited, vec![Verdict::ClientLimited]));
+    assert_eq!(judged.reasons.len(), 2);
 }
 
 /// Return the counters of a machine with these files before and after a watch of ten seconds.

@@ -117,8 +117,11 @@ fn verdict(report: &Report) -> Result<(), String> {
             .all(|name| checked.contains(name) || unavailable.contains(name));
     // The target's counts and its processes are found beside the report: there may be more findings than here, not fewer.
     let is_graver = *verdict > again.verdict && reasons.len() > again.reasons.len();
-    let is_in_older_order =
-        verdicts.is_empty() && (*verdict, again.verdict) == (Verdict::Disturbed, Verdict::TargetLimited);
+    let is_in_older_order = match (*verdict, again.verdict) {
+        (Verdict::Disturbed, Verdict::TargetLimited) => verdicts.is_empty(),
+        (Verdict::Disturbed, Verdict::ClientLimited) => true,
+        _ => false,
+    };
     if is_ours && *verdict != again.verdict && !is_graver && !is_in_older_order {
         let (is, wanted) = (verdict.name(), again.verdict.name());
         return Err(format!(
