@@ -10,6 +10,7 @@
 //! | `request` | bytes of a request |
 //! | `ids` | order and text of IDs: `--shuffle`, `--id-format` |
 //! | `carrier`, `pool`, `reuse`, `connection`, `opening`, `dial` | connections: lending, idle ones, their limit of requests, reading and writing, opening |
+//! | `receive_stamps` | receive time stamps of the kernel: `--receive-stamps` |
 //! | [`http2`] | connections of HTTP/2 and their streams |
 //! | [`proxy`] | proxies, their sessions and handshakes |
 //! | `connect_to`, `local_ips`, `source_addresses` | `--connect-to`, `--local-ips`, and the address of each connection |
@@ -40,6 +41,7 @@ mod local_ips;
 mod opening;
 mod pool;
 pub mod proxy;
+mod receive_stamps;
 pub mod redact;
 mod redirects;
 mod request;
@@ -77,6 +79,8 @@ pub use self::ids::{IdFormat, Shuffle};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
 use self::pool::Pool;
 use self::proxy::Proxies;
+pub use self::receive_stamps::ReceiveStamps;
+use self::receive_stamps::Sampler;
 use self::redirects::{RedirectRefusal, Redirected, Redirects};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
@@ -139,6 +143,8 @@ pub struct CrawlOptions {
     pub idle_timeout: Option<Duration>,
     /// Connections that all shards together may open; none opens them when they are needed.
     pub connect_rate: Option<Rate>,
+    /// Answers whose receive time stamps are read.
+    pub receive_stamps: ReceiveStamps,
 }
 
 /// Treatment of cookies.
@@ -212,6 +218,7 @@ pub struct Crawl<D: Dial = Tcp> {
     slots: ConnectionSlots,
     jars: Rc<Jars>,
     redirects: Redirects,
+    sampler: Sampler,
     /// Time before which no other connection may be opened, where their rate is limited.
     next_open: Cell<Nanos>,
 }
@@ -220,8 +227,8 @@ impl Crawl {
     /// A crawl over so many connections at once to each host that stamps its attempts by `clock`. Call inside the shard's runtime.
     #[must_use]
     pub fn new(spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
-        let unix_socket = spec.options.unix_socket.clone();
-        Self::over(Tcp { tls: spec.tls.clone(), clock, unix_socket }, spec, connections, clock)
+        let (unix_socket, receive_stamps) = (spec.options.unix_socket.clone(), spec.options.receive_stamps);
+        Self::over(Tcp { tls: spec.tls.clone(), clock, unix_socket, receive_stamps }, spec, connections, clock)
     }
 }
 
@@ -242,6 +249,7 @@ impl<D: Dial> Crawl<D> {
         let (turn, slots) = (Cell::new(0), ConnectionSlots::default());
         let source_addresses = None;
         let (jars, redirects, next_open) = (Rc::default(), Redirects::default(), Cell::default());
+        let sampler = Sampler::new(spec.options.receive_stamps);
         Self {
             dial,
             spec,
@@ -258,6 +266,7 @@ impl<D: Dial> Crawl<D> {
             slots,
             jars,
             redirects,
+            sampler,
             next_open,
         }
         .at(slots)
@@ -401,7 +410,8 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             let sent = Self::cleared(&mut carrier, &clear_to_send).await;
             let expected = self.checker.for_item(id);
-            let watch = Watch { clock: self.clock, sent, deadline: sent.plus(self.spec.timeout), flight };
+            let (deadline, is_sampled) = (sent.plus(self.spec.timeout), self.sampler.takes_next());
+            let watch = Watch { clock: self.clock, sent, deadline, flight, is_sampled };
             let (ended, traffic, is_reusable) = match (&mut carrier, request) {
                 (Carrier::Connection(connection), _) => {
                     let mut ended = connection.exchange(body, expected, watch).await;

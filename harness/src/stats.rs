@@ -82,6 +82,9 @@ pub enum Series {
     /// Opening a tunnel through a proxy that is connected. Censored: those that timed out, or were still opening at the end. Only of
     /// targets behind a proxy.
     Tunnel,
+    /// Receipt of an answer's last segment by the kernel to the read of its last byte. Of a sample of the answers, where the kernel stamps
+    /// them.
+    ReceiveDelay,
     /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims more than that. Only of
     /// targets that say it, to a workload that reads it; in no report.
     Overhead,
@@ -89,7 +92,7 @@ pub enum Series {
 
 impl Series {
     /// Every series, in the order of its discriminant.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ServiceOk,
         Self::ServiceThrottled,
         Self::ServiceError,
@@ -105,11 +108,15 @@ impl Series {
         Self::ResponseError,
         Self::Tls,
         Self::Tunnel,
+        Self::ReceiveDelay,
         Self::Overhead,
     ];
 
     /// Parts of opening a connection that only some connections have. They are kept along with [`Series::Connect`].
     pub const OPENING: [Self; 2] = [Self::Tls, Self::Tunnel];
+
+    /// Those that only some reports have.
+    pub const OPTIONAL: [Self; 3] = [Self::Tls, Self::Tunnel, Self::ReceiveDelay];
 
     /// Waits before a request is let through: zero for all requests of a closed loop without limits.
     pub(crate) const WAITS: [Self; 2] = [Self::SchedLag, Self::BudgetWait];
@@ -163,6 +170,7 @@ impl Series {
             Self::ResponseError => "response_error",
             Self::Tls => "tls",
             Self::Tunnel => "tunnel",
+            Self::ReceiveDelay => "receive_delay",
             Self::Overhead => "overhead",
         }
     }
@@ -330,6 +338,11 @@ impl ShardStats {
     /// Counts that the shard's loop looked up so late.
     pub fn look_up_late(&mut self, ns: u64) {
         self.timing_mut(Series::LoopLag).record(ns);
+    }
+
+    /// Record how long an answer lay unread, ns.
+    pub fn read_late(&mut self, ns: u64) {
+        self.timing_mut(Series::ReceiveDelay).record(ns);
     }
 
     /// Record a connection that was opened, in some of the distributions.
@@ -511,7 +524,7 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
         Series::BudgetWait => exactly(true, sample.budget_wait_ns()),
         Series::Overhead => sample.overhead_ns().map(Took::Exactly),
         // Not of attempts: they are recorded when they happen.
-        Series::Connect | Series::Tunnel | Series::Tls | Series::LoopLag => None,
+        Series::Connect | Series::Tunnel | Series::Tls | Series::LoopLag | Series::ReceiveDelay => None,
     }
 }
 
@@ -673,7 +686,7 @@ pub(crate) mod tests {
         for arrivals in [Arrivals::Asap, Arrivals::Constant, Arrivals::Poisson] {
             assert!(!Series::of(arrivals)[0].contains(&Series::Overhead));
         }
-        assert_eq!(Series::of(Arrivals::Constant)[0].len() + Series::OPENING.len() + 1, Series::ALL.len());
+        assert_eq!(Series::of(Arrivals::Constant)[0].len() + Series::OPTIONAL.len() + 1, Series::ALL.len());
     }
 
     proptest! {

@@ -75,6 +75,7 @@ pub struct Flight {
     unsolicited: Cell<u64>,
     resent: Cell<u64>,
     protocol: Cell<Option<&'static str>>,
+    receive_delay_ns: Cell<Option<u64>>,
 }
 
 impl Flight {
@@ -148,6 +149,17 @@ impl Flight {
     /// Take the number of connections that were closed for unsolicited bytes.
     pub fn take_unsolicited(&self) -> u64 {
         self.unsolicited.take()
+    }
+
+    /// Note for how long the answer lay unread in the kernel, ns.
+    pub fn read_late(&self, ns: u64) {
+        self.has_notes.set(true);
+        self.receive_delay_ns.set(Some(ns));
+    }
+
+    /// Take the time for which the answer lay unread; none unless it was noted.
+    pub(crate) fn take_receive_delay(&self) -> Option<u64> {
+        self.receive_delay_ns.take()
     }
 
     /// Note that the request is sent once more, because the target had not begun it.

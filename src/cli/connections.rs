@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use crawlmark_harness::units::{Rate, parse_duration};
 
+use crate::crawl::ReceiveStamps;
+
 const UNIX_SOCKET: &str = "\
 Connect to the Unix socket PATH for every URL
 
@@ -13,6 +15,17 @@ Requests still name the URL's host, and no name is looked up.
 
   crawlmark run 'http://localhost/items/{id}' \\
       --unix-socket /run/api.sock";
+
+const RECEIVE_STAMPS: &str = "\
+Measure how long answers lie unread: all, sampled (1 in 64) or off
+
+The kernel stamps an answer when its last segment arrives. The time from
+then until this client reads it is the client's part of the latency: series
+receive_delay. Plain HTTP/1.1 has stamps; TLS and HTTP/2 have none, and the
+report says so.
+
+  crawlmark run http://127.0.0.1:8080/items --receive-stamps all \\
+      --threshold 'receive_delay_p99 < 1ms'";
 
 /// Connections, as typed.
 #[derive(Debug, Clone, Args)]
@@ -32,4 +45,7 @@ pub struct ConnectionArgs {
     /// Also N/min and N/h. Requests wait for their connection, which is a part of `pool_wait`. Example: --connect-rate 50
     #[arg(long, value_name = "RATE")]
     pub connect_rate: Option<Rate>,
+    /// Measure how long answers lie unread: all, sampled (1 in 64) or off
+    #[arg(long, value_name = "all|sampled|off", default_value_t = ReceiveStamps::default(), long_help = RECEIVE_STAMPS)]
+    pub receive_stamps: ReceiveStamps,
 }

@@ -62,6 +62,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "unix_socket",
             "idle_timeout",
             "connect_rate",
+            "receive_stamps",
             "seed",
             "connections",
             "rate",

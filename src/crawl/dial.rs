@@ -9,6 +9,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::ErrorKind;
@@ -16,11 +18,12 @@ use crawlmark_harness::workload::{Flight, Handshake};
 use nix::errno::Errno;
 use nix::sys::socket::{SockaddrStorage, bind, setsockopt, sockopt};
 use rustls::{ClientConnection, HandshakeKind, ProtocolVersion};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 
 use super::failure::Failure;
 use super::proxy::{self, Hop, Way};
+use super::receive_stamps::ReceiveStamps;
 use super::tls::{Tls, Wire};
 
 /// Byte stream of a connection.
@@ -33,6 +36,11 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
     /// Protocol that the TLS handshake chose (ALPN, RFC 7301); none without one.
     fn alpn(&self) -> Option<&[u8]> {
         None
+    }
+
+    /// Read, and return how long the last of the bytes lay unread in the kernel, ns; none where that is not known.
+    fn poll_read_stamped(&mut self, cx: &mut Context<'_>, part: &mut ReadBuf<'_>) -> Poll<io::Result<Option<u64>>> {
+        Pin::new(self).poll_read(cx, part).map_ok(|()| None)
     }
 }
 
@@ -71,6 +79,8 @@ pub struct Tcp {
     pub clock: Clock,
     /// Unix socket to connect to in the place of any address.
     pub unix_socket: Option<PathBuf>,
+    /// Answers whose receive time stamps are read.
+    pub receive_stamps: ReceiveStamps,
 }
 
 impl Dial for Tcp {
@@ -85,7 +95,7 @@ impl Dial for Tcp {
             Some(hop) => self.connect_through(hop, route, flight).await?,
         };
         let Some((tls, name)) = self.tls.as_ref().and_then(|tls| Some((tls, tls.name(route.host)?))) else {
-            return Ok(Wire::plain(stream));
+            return Ok(Wire::plain(stream, self.receive_stamps));
         };
         let began = self.clock.now();
         flight.shaking_hands(began);

@@ -203,6 +203,10 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         books.record(sample);
         let flight = Some(&self.flights[lane]).filter(|flight| flight.has_notes());
+        let receive_delay_ns = flight.and_then(Flight::take_receive_delay);
+        if let Some(ns) = receive_delay_ns.filter(|_| sample.permit.intended >= books.measured_from) {
+            books.stats.read_late(ns);
+        }
         let details = flight.and_then(Flight::take_explanation);
         books.failures.record(&sample.attempt, details, || self.workload.excerpt(sample.permit.id));
         let ns = if self.waited == Series::ResponseOk { sample.response_ns() } else { sample.service_ns() };
