@@ -121,6 +121,9 @@ impl Series {
     /// Waits before a request is let through: zero for all requests of a closed loop without limits.
     pub(crate) const WAITS: [Self; 2] = [Self::SchedLag, Self::BudgetWait];
 
+    /// Times that are equal for a good answer whose first read is its last.
+    pub(crate) const READ_AT_ONCE: [Self; 2] = [Self::ServiceOk, Self::Ttfb];
+
     /// Those that are kept per interval as well.
     pub const PER_INTERVAL: [Self; 6] = [
         Self::ServiceOk,
@@ -313,6 +316,12 @@ impl ShardStats {
                 None => {}
             }
         }
+    }
+
+    /// Adds the service times of good answers that were read at once, which are their times to the first byte as well, and of which
+    /// [`record_times`](Self::record_times) was told to leave out [`Series::READ_AT_ONCE`].
+    pub(crate) fn record_read_at_once(&mut self, times: &Timing) {
+        Series::READ_AT_ONCE.into_iter().for_each(|series| self.timing_mut(series).merge(times));
     }
 
     /// Records `count` attempts that waited neither for the client nor for a limit, of which [`record_times`](Self::record_times) was told
@@ -715,18 +724,30 @@ pub(crate) mod tests {
 
         #[test]
         fn times_are_recorded_as_each_series_defines_them(
-            samples in prop::collection::vec((any_sample(), prop::option::of(0..3_000_000_000_u64), any::<bool>()), 1..30),
+            samples in prop::collection::vec((any_sample(), prop::option::of(0..3_000_000_000_u64), any::<bool>(), any::<bool>()), 1..30),
         ) {
             let (mut fast, mut defined) = (ShardStats::new(bounds()), ShardStats::new(bounds()));
-            for (mut sample, held_ns, has_no_waits) in samples {
+            let mut read_at_once = Timing::new(bounds());
+            for (mut sample, held_ns, has_no_waits, is_at_once) in samples {
                 sample.attempt.advice.held_ns = held_ns;
+                if is_at_once {
+                    sample.attempt.first_byte = sample.attempt.sent.map(|_| sample.attempt.done);
+                }
                 if has_no_waits {
                     (sample.permit.ready, sample.permit.admitted) = (sample.permit.intended, sample.permit.intended);
                 }
                 let left_out = if has_no_waits { &Series::WAITS[..] } else { &[] };
-                fast.record_times(&sample, SeriesSet::of(&Series::ALL).without(SeriesSet::of(left_out)));
+                let mut kept = SeriesSet::of(&Series::ALL).without(SeriesSet::of(left_out));
+                if let Some(ns) = sample.read_at_once_ns() {
+                    read_at_once.record(ns);
+                    kept = kept.without(SeriesSet::of(&Series::READ_AT_ONCE));
+                }
+                fast.record_times(&sample, kept);
                 fast.record_no_waits(u64::from(has_no_waits));
                 defined.book(Series::ALL, |series| took(&sample, series));
+            }
+            if read_at_once.exact().count > 0 {
+                fast.record_read_at_once(&read_at_once);
             }
             prop_assert_eq!(fast, defined);
         }
