@@ -321,7 +321,9 @@ impl ShardStats {
     /// Adds the service times of good answers that were read at once, which are their times to the first byte as well, and of which
     /// [`record_times`](Self::record_times) was told to leave out [`Series::READ_AT_ONCE`].
     pub(crate) fn record_read_at_once(&mut self, times: &Timing) {
-        Series::READ_AT_ONCE.into_iter().for_each(|series| self.timing_mut(series).merge(times));
+        for series in Series::READ_AT_ONCE {
+            self.timing_mut(series).merge(times);
+        }
     }
 
     /// Records `count` attempts that waited neither for the client nor for a limit, of which [`record_times`](Self::record_times) was told

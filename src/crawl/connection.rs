@@ -351,7 +351,9 @@ impl<S: Stream> Connection<S> {
                 self.input.consume(decoded.map_err(broken)?);
             }
             if self.decoder.is_done() {
-                unread_ns.into_iter().for_each(|ns| exchange.watch.flight.read_late(ns));
+                if let Some(ns) = unread_ns {
+                    exchange.watch.flight.read_late(ns);
+                }
                 return Poll::Ready(Ok(read_at.unwrap_or_else(|| clock.now())));
             }
         }

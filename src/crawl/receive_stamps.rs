@@ -92,7 +92,7 @@ impl StampSpace {
 
     /// Append what the socket has to `part`. Return how long the last segment of it lay unread, ns; none without a stamp.
     ///
-    /// Stamps are in calendar time. One that is set back between the stamp and the read gives none.
+    /// Stamps are in calendar time: if that is set back between the stamp and the read, there is none.
     pub(super) fn receive(&mut self, socket: &impl AsRawFd, part: &mut ReadBuf<'_>) -> io::Result<Option<u64>> {
         let mut slices = [IoSliceMut::new(part.initialize_unfilled())];
         let received = recvmsg::<()>(socket.as_raw_fd(), &mut slices, Some(&mut self.0), MsgFlags::empty())?;
