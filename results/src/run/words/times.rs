@@ -82,7 +82,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     }
     if let Some(delay) = report.latency(Series::ReceiveDelay).filter(|delay| delay.count > 0) {
         let responses = counted(delay.count, "response");
-        rows.push(("receive delay", format!("{} (lay unread in this client, {responses})", spectrum(delay))));
+        rows.push(("unread", format!("{} (receive delay in this client, of {responses})", spectrum(delay))));
     }
     rows
 }
