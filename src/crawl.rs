@@ -10,6 +10,7 @@
 //! | `request` | bytes of a request |
 //! | `ids` | order and text of IDs: `--shuffle`, `--id-format` |
 //! | `carrier`, `pool`, `reuse`, `connection`, `opening`, `dial` | connections: lending, idle ones, their limit of requests, reading and writing, opening |
+//! | `receive_stamps` | receive time stamps of the kernel: `--receive-stamps` |
 //! | [`http2`] | connections of HTTP/2 and their streams |
 //! | [`proxy`] | proxies, their sessions and handshakes |
 //! | `connect_to`, `peers`, `local_ips`, `source_addresses` | `--connect-to`, `--dns-ttl`, `--local-ips`, and the addresses of each connection |
@@ -41,6 +42,7 @@ mod opening;
 mod peers;
 mod pool;
 pub mod proxy;
+mod receive_stamps;
 pub mod redact;
 mod redirects;
 mod request;
@@ -82,6 +84,8 @@ pub use self::peers::Lookups;
 use self::peers::Peer;
 use self::pool::Pool;
 use self::proxy::{Proxies, Sessions};
+pub use self::receive_stamps::ReceiveStamps;
+use self::receive_stamps::Sampler;
 use self::redirects::{RedirectRefusal, Redirected, Redirects};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
@@ -146,6 +150,8 @@ pub struct CrawlOptions {
     pub connect_rate: Option<Rate>,
     /// Lookups during the run; none keeps the addresses that were found before it.
     pub lookups: Option<Lookups>,
+    /// Answers whose receive time stamps are read.
+    pub receive_stamps: ReceiveStamps,
 }
 
 /// Treatment of cookies.
@@ -220,6 +226,7 @@ pub struct Crawl<D: Dial = Tcp> {
     sessions: Sessions,
     jars: Rc<Jars>,
     redirects: Redirects,
+    sampler: Sampler,
     /// Time before which no other connection may be opened, where their rate is limited.
     next_open: Cell<Nanos>,
 }
@@ -228,8 +235,8 @@ impl Crawl {
     /// A crawl over so many connections at once to each host that stamps its attempts by `clock`. Call inside the shard's runtime.
     #[must_use]
     pub fn new(spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
-        let unix_socket = spec.options.unix_socket.clone();
-        Self::over(Tcp { tls: spec.tls.clone(), clock, unix_socket }, spec, connections, clock)
+        let (unix_socket, receive_stamps) = (spec.options.unix_socket.clone(), spec.options.receive_stamps);
+        Self::over(Tcp { tls: spec.tls.clone(), clock, unix_socket, receive_stamps }, spec, connections, clock)
     }
 }
 
@@ -248,6 +255,7 @@ impl<D: Dial> Crawl<D> {
         let (turn, slots, sessions) = (Cell::new(0), ConnectionSlots::default(), Sessions::default());
         let source_addresses = None;
         let (jars, redirects, next_open) = (Rc::default(), Redirects::default(), Cell::default());
+        let sampler = Sampler::new(spec.options.receive_stamps);
         Self {
             dial,
             spec,
@@ -265,6 +273,7 @@ impl<D: Dial> Crawl<D> {
             sessions,
             jars,
             redirects,
+            sampler,
             next_open,
         }
         .at(slots)
@@ -425,7 +434,8 @@ impl<D: Dial> Workload for Crawl<D> {
             let is_first = self.note_source(&carrier, flight);
             let sent = Self::cleared(&mut carrier, &clear_to_send).await;
             let expected = self.checker.for_item(id);
-            let watch = Watch { clock: self.clock, sent, deadline: sent.plus(self.spec.timeout), flight };
+            let (deadline, is_sampled) = (sent.plus(self.spec.timeout), self.sampler.takes_next());
+            let watch = Watch { clock: self.clock, sent, deadline, flight, is_sampled };
             let (ended, traffic, is_reusable) = match (&mut carrier, request) {
                 (Carrier::Connection(connection), _) => {
                     let mut ended = connection.exchange(body, expected, watch).await;

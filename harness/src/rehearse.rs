@@ -165,7 +165,7 @@ impl<W: Workload> Workload for Watched<W> {
 
     fn booked(&self, sample: &Sample) {
         self.workload.booked(sample);
-        self.samples.borrow_mut().push(*sample);
+        self.samples.borrow_mut().push(sample.clone());
     }
 }
 

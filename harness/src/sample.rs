@@ -105,7 +105,7 @@ pub struct InFlight {
 }
 
 /// Result of one attempt, as the workload reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// When the first byte of the request was written; none when no connection could be had.
     pub sent: Option<Nanos>,
@@ -126,7 +126,7 @@ pub struct Attempt {
 }
 
 /// Advice of an answer to its client, apart from the outcome.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Advice {
     /// Permission to send the same request again.
     pub repeat: Repeat,
@@ -134,7 +134,8 @@ pub struct Advice {
     /// request under the same quota, of another failure for this item alone.
     pub wait: Option<Duration>,
     /// Remaining quota, as reported on good answers too.
-    pub quota: Option<Quota>,
+    // Boxed: few targets report one, and each attempt is moved several times.
+    pub quota: Option<Box<Quota>>,
     /// Time for which the target held the answer back, as it reports, ns. Read only where the target is known to report it.
     pub held_ns: Option<u64>,
 }
@@ -367,7 +368,7 @@ pub enum Fate {
 }
 
 /// One attempt, whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// The pacer's half.
     pub permit: Permit,
@@ -431,6 +432,15 @@ impl Sample {
             Fate::Ended => Some(self.attempt.done.since(self.permit.first_intended)),
             Fate::Again => None,
         }
+    }
+
+    /// Service time of a good or not-found answer whose first read is its last, ns; it is the time to its first byte as well. None of any
+    /// other.
+    #[must_use]
+    pub(crate) fn read_at_once_ns(&self) -> Option<u64> {
+        let Attempt { sent, first_byte, done, outcome, .. } = self.attempt;
+        let is_at_once = first_byte == Some(done) && matches!(outcome, Outcome::Ok | Outcome::NotFound);
+        sent.filter(|_| is_at_once).map(|sent| done.since(sent))
     }
 
     /// Time to the first byte of the answer, ns.

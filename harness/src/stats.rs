@@ -82,6 +82,9 @@ pub enum Series {
     /// Opening a tunnel through a proxy that is connected. Censored: those that timed out, or were still opening at the end. Only of
     /// targets behind a proxy.
     Tunnel,
+    /// Receipt of an answer's last segment by the kernel to the read of its last byte. Of a sample of the answers, where the kernel stamps
+    /// them.
+    ReceiveDelay,
     /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims more than that. Only of
     /// targets that say it, to a workload that reads it; in no report.
     Overhead,
@@ -89,7 +92,7 @@ pub enum Series {
 
 impl Series {
     /// Every series, in the order of its discriminant.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ServiceOk,
         Self::ServiceThrottled,
         Self::ServiceError,
@@ -105,14 +108,21 @@ impl Series {
         Self::ResponseError,
         Self::Tls,
         Self::Tunnel,
+        Self::ReceiveDelay,
         Self::Overhead,
     ];
 
     /// Parts of opening a connection that only some connections have. They are kept along with [`Series::Connect`].
     pub const OPENING: [Self; 2] = [Self::Tls, Self::Tunnel];
 
+    /// Those that only some reports have.
+    pub const OPTIONAL: [Self; 3] = [Self::Tls, Self::Tunnel, Self::ReceiveDelay];
+
     /// Waits before a request is let through: zero for all requests of a closed loop without limits.
     pub(crate) const WAITS: [Self; 2] = [Self::SchedLag, Self::BudgetWait];
+
+    /// Times that are equal for a good answer whose first read is its last.
+    pub(crate) const READ_AT_ONCE: [Self; 2] = [Self::ServiceOk, Self::Ttfb];
 
     /// Those that are kept per interval as well.
     pub const PER_INTERVAL: [Self; 6] = [
@@ -163,6 +173,7 @@ impl Series {
             Self::ResponseError => "response_error",
             Self::Tls => "tls",
             Self::Tunnel => "tunnel",
+            Self::ReceiveDelay => "receive_delay",
             Self::Overhead => "overhead",
         }
     }
@@ -307,6 +318,14 @@ impl ShardStats {
         }
     }
 
+    /// Adds the service times of good answers that were read at once, which are their times to the first byte as well, and of which
+    /// [`record_times`](Self::record_times) was told to leave out [`Series::READ_AT_ONCE`].
+    pub(crate) fn record_read_at_once(&mut self, times: &Timing) {
+        for series in Series::READ_AT_ONCE {
+            self.timing_mut(series).merge(times);
+        }
+    }
+
     /// Records `count` attempts that waited neither for the client nor for a limit, of which [`record_times`](Self::record_times) was told
     /// to leave out [`Series::WAITS`].
     pub(crate) fn record_no_waits(&mut self, count: u64) {
@@ -330,6 +349,11 @@ impl ShardStats {
     /// Counts that the shard's loop looked up so late.
     pub fn look_up_late(&mut self, ns: u64) {
         self.timing_mut(Series::LoopLag).record(ns);
+    }
+
+    /// Record how long an answer lay unread, ns.
+    pub fn read_late(&mut self, ns: u64) {
+        self.timing_mut(Series::ReceiveDelay).record(ns);
     }
 
     /// Record a connection that was opened, in some of the distributions.
@@ -511,7 +535,7 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
         Series::BudgetWait => exactly(true, sample.budget_wait_ns()),
         Series::Overhead => sample.overhead_ns().map(Took::Exactly),
         // Not of attempts: they are recorded when they happen.
-        Series::Connect | Series::Tunnel | Series::Tls | Series::LoopLag => None,
+        Series::Connect | Series::Tunnel | Series::Tls | Series::LoopLag | Series::ReceiveDelay => None,
     }
 }
 
@@ -673,7 +697,7 @@ pub(crate) mod tests {
         for arrivals in [Arrivals::Asap, Arrivals::Constant, Arrivals::Poisson] {
             assert!(!Series::of(arrivals)[0].contains(&Series::Overhead));
         }
-        assert_eq!(Series::of(Arrivals::Constant)[0].len() + Series::OPENING.len() + 1, Series::ALL.len());
+        assert_eq!(Series::of(Arrivals::Constant)[0].len() + Series::OPTIONAL.len() + 1, Series::ALL.len());
     }
 
     proptest! {
@@ -702,18 +726,30 @@ pub(crate) mod tests {
 
         #[test]
         fn times_are_recorded_as_each_series_defines_them(
-            samples in prop::collection::vec((any_sample(), prop::option::of(0..3_000_000_000_u64), any::<bool>()), 1..30),
+            samples in prop::collection::vec((any_sample(), prop::option::of(0..3_000_000_000_u64), any::<bool>(), any::<bool>()), 1..30),
         ) {
             let (mut fast, mut defined) = (ShardStats::new(bounds()), ShardStats::new(bounds()));
-            for (mut sample, held_ns, has_no_waits) in samples {
+            let mut read_at_once = Timing::new(bounds());
+            for (mut sample, held_ns, has_no_waits, is_at_once) in samples {
                 sample.attempt.advice.held_ns = held_ns;
+                if is_at_once {
+                    sample.attempt.first_byte = sample.attempt.sent.map(|_| sample.attempt.done);
+                }
                 if has_no_waits {
                     (sample.permit.ready, sample.permit.admitted) = (sample.permit.intended, sample.permit.intended);
                 }
                 let left_out = if has_no_waits { &Series::WAITS[..] } else { &[] };
-                fast.record_times(&sample, SeriesSet::of(&Series::ALL).without(SeriesSet::of(left_out)));
+                let mut kept = SeriesSet::of(&Series::ALL).without(SeriesSet::of(left_out));
+                if let Some(ns) = sample.read_at_once_ns() {
+                    read_at_once.record(ns);
+                    kept = kept.without(SeriesSet::of(&Series::READ_AT_ONCE));
+                }
+                fast.record_times(&sample, kept);
                 fast.record_no_waits(u64::from(has_no_waits));
                 defined.book(Series::ALL, |series| took(&sample, series));
+            }
+            if read_at_once.exact().count > 0 {
+                fast.record_read_at_once(&read_at_once);
             }
             prop_assert_eq!(fast, defined);
         }

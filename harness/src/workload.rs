@@ -80,6 +80,7 @@ pub struct Flight {
     asides: Cell<Asides>,
     source: Cell<u32>,
     protocol: Cell<Option<&'static str>>,
+    receive_delay_ns: Cell<Option<u64>>,
 }
 
 impl Flight {
@@ -147,6 +148,17 @@ impl Flight {
     /// Note a connection that was closed because bytes arrived on it that no request had asked for.
     pub fn unsolicited(&self) {
         self.aside(|asides| asides.unsolicited += 1);
+    }
+
+    /// Note for how long the answer lay unread in the kernel, ns.
+    pub fn read_late(&self, ns: u64) {
+        self.has_notes.set(true);
+        self.receive_delay_ns.set(Some(ns));
+    }
+
+    /// Take the time for which the answer lay unread; none unless it was noted.
+    pub(crate) fn take_receive_delay(&self) -> Option<u64> {
+        self.receive_delay_ns.take()
     }
 
     /// Note that the request is sent once more, because the target had not begun it.

@@ -552,7 +552,7 @@ proptest! {
             prop_assert!(range.contains(&window.admitted), "{window:?}, where it is {range:?}");
         }
         for sample in &samples {
-            let (permit, attempt) = (sample.permit, sample.attempt);
+            let (permit, attempt) = (sample.permit, sample.attempt.clone());
             let in_order = [permit.intended, permit.ready, permit.admitted, sample.sent(), attempt.done];
             prop_assert!(in_order.is_sorted(), "no part is negative: {in_order:?}");
             let parts = sample.sched_lag_ns() + sample.budget_wait_ns() + sample.pool_wait_ns() + sample.service_ns();

@@ -63,6 +63,7 @@ fn recorded(ids: impl Iterator<Item = u64>) -> ShardStats {
         stats.record(&sample(id));
         // The series that are not of attempts.
         stats.look_up_late(id);
+        stats.read_late(id);
         if id.is_multiple_of(1_000) {
             let handshake =
                 Handshake { ns: 90_000 + id, is_resumed: id.is_multiple_of(3_000), version: "TLSv1.3", cipher: "AES" };

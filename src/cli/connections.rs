@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use crawlmark_harness::units::{Rate, parse_duration};
 
+use crate::crawl::ReceiveStamps;
+
 const UNIX_SOCKET: &str = "\
 Connect to the Unix socket PATH for every URL
 
@@ -26,6 +28,17 @@ the old addresses and is counted.
 New connections use the addresses of a name in turn. When one refuses, or does
 not answer within 250 ms, the next is tried at the same time, first one of the
 other IP version, and the silent one comes last for 10 s.";
+
+const RECEIVE_STAMPS: &str = "\
+Measure how long answers lie unread: all, sampled (1 in 64) or off
+
+The kernel stamps an answer when its last segment arrives. The time from
+then until this client reads it is the client's part of the latency: series
+receive_delay. Plain HTTP/1.1 has stamps; TLS and HTTP/2 have none, and the
+report says so.
+
+  crawlmark run http://127.0.0.1:8080/items --receive-stamps all \\
+      --threshold 'receive_delay_p99 < 1ms'";
 
 /// Connections, as typed.
 #[derive(Debug, Clone, Args)]
@@ -48,4 +61,7 @@ pub struct ConnectionArgs {
     /// Look up names again when their addresses are older than TIME
     #[arg(long, value_name = "TIME", value_parser = parse_duration, long_help = DNS_TTL)]
     pub dns_ttl: Option<Duration>,
+    /// Measure how long answers lie unread: all, sampled (1 in 64) or off
+    #[arg(long, value_name = "all|sampled|off", default_value_t = ReceiveStamps::default(), long_help = RECEIVE_STAMPS)]
+    pub receive_stamps: ReceiveStamps,
 }

@@ -63,6 +63,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "idle_timeout",
             "connect_rate",
             "dns_ttl",
+            "receive_stamps",
             "seed",
             "connections",
             "rate",

@@ -169,7 +169,7 @@ is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
              response_p(99.9) (open loop only), item_max, ttfb_mean, ...
              Series: service, response (and each with _throttled and
              _error), ttfb, item, connect, tls, sched_lag, budget_wait,
-             pool_wait, loop_lag. Stats: p50, p95, p999, ... min mean max
+             pool_wait, loop_lag, receive_delay. Stats: p50, p99, ... min mean max
   per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
   shares     throttled_rate, error_rate (neither good nor not found nor
              throttled), retry_rate, ok_rate (of items),

@@ -24,7 +24,7 @@ fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
     let advice = Advice {
         repeat: Repeat::Never,
         wait: signals.and_then(|signals| signals.wait).map(|wait| wait.promised),
-        quota: signals.and_then(|signals| signals.quota),
+        quota: signals.and_then(|signals| signals.quota).map(Box::new),
         held_ns,
     };
     Attempt {

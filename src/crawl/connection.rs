@@ -314,11 +314,16 @@ impl<S: Stream> Connection<S> {
     fn read(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_>) -> Poll<Result<Nanos, ErrorKind>> {
         let clock = exchange.watch.clock;
         while exchange.left > 0 {
-            let read = std::task::ready!(self.input.poll_read(&mut self.stream, cx, exchange.left));
-            let bytes = read.map_err(|error| match classify(&error, exchange.watch.flight) {
-                ErrorKind::Closed if exchange.has_head => ErrorKind::Incomplete,
-                kind => kind,
-            })?;
+            let polled = if exchange.watch.is_sampled {
+                self.input.poll_read_stamped(&mut self.stream, cx, exchange.left)
+            } else {
+                self.input.poll_read(&mut self.stream, cx, exchange.left).map_ok(|bytes| (bytes, None))
+            };
+            let (bytes, unread_ns) =
+                std::task::ready!(polled).map_err(|error| match classify(&error, exchange.watch.flight) {
+                    ErrorKind::Closed if exchange.has_head => ErrorKind::Incomplete,
+                    kind => kind,
+                })?;
             exchange.spend(bytes);
             // Most responses arrive in one read: its time is that of the first and of the last byte.
             let mut read_at = None;
@@ -352,6 +357,9 @@ impl<S: Stream> Connection<S> {
                 self.input.consume(decoded.map_err(broken)?);
             }
             if self.decoder.is_done() {
+                if let Some(ns) = unread_ns {
+                    exchange.watch.flight.read_late(ns);
+                }
                 return Poll::Ready(Ok(read_at.unwrap_or_else(|| clock.now())));
             }
         }

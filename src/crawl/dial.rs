@@ -11,6 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::ErrorKind;
@@ -18,12 +20,13 @@ use crawlmark_harness::workload::{Flight, Handshake};
 use nix::errno::Errno;
 use nix::sys::socket::{SockaddrStorage, bind, setsockopt, sockopt};
 use rustls::{ClientConnection, HandshakeKind, ProtocolVersion};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
 use super::failure::Failure;
 use super::proxy::{self, Hop, Way};
+use super::receive_stamps::ReceiveStamps;
 use super::tls::{Tls, Wire};
 
 /// Head start of an address over the next one of its name: the Connection Attempt Delay that RFC 8305, 5 recommends.
@@ -39,6 +42,11 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
     /// Protocol that the TLS handshake chose (ALPN, RFC 7301); none without one.
     fn alpn(&self) -> Option<&[u8]> {
         None
+    }
+
+    /// Read, and return how long the last of the bytes lay unread in the kernel, ns; none where that is not known.
+    fn poll_read_stamped(&mut self, cx: &mut Context<'_>, part: &mut ReadBuf<'_>) -> Poll<io::Result<Option<u64>>> {
+        Pin::new(self).poll_read(cx, part).map_ok(|()| None)
     }
 }
 
@@ -86,6 +94,8 @@ pub struct Tcp {
     pub clock: Clock,
     /// Unix socket to connect to in the place of any address.
     pub unix_socket: Option<PathBuf>,
+    /// Answers whose receive time stamps are read.
+    pub receive_stamps: ReceiveStamps,
 }
 
 impl Dial for Tcp {
@@ -100,7 +110,7 @@ impl Dial for Tcp {
             Some(hop) => self.connect_through(hop, route, flight).await?,
         };
         let Some((tls, name)) = self.tls.as_ref().and_then(|tls| Some((tls, tls.name(route.host)?))) else {
-            return Ok(Wire::plain(stream));
+            return Ok(Wire::plain(stream, self.receive_stamps));
         };
         let began = self.clock.now();
         flight.shaking_hands(began);

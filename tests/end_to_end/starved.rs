@@ -86,6 +86,51 @@ fn a_shard_that_was_stopped_for_a_while_says_for_how_long() {
 }
 
 #[test]
+fn answers_lie_unread_while_the_client_is_stopped_and_not_while_the_target_is_slow() {
+    let target = Target::start("--processes 1 --latency 20ms");
+    let run = |duration: &str| {
+        let flags = format!("{} --shards 1 -c 2 --receive-stamps all --ids 0..100m -d {duration}", target.url());
+        Run::start(flags.split(' '))
+    };
+    let slow = run("1s").end().report(0);
+    assert_eq!(slow.count("/latency/receive_delay/count"), slow.count("/totals/attempts_sent"), "each has a stamp");
+    // Of the time that users wait, the target's part is nearly all.
+    assert!(slow.number("/latency/receive_delay/p50_us") < slow.number("/latency/service/p50_us") / 5.0);
+
+    let stopped = run("2s");
+    target.wait_for_requests(target.books()["requests"].as_u64().unwrap() + 20);
+    let shard = stopped.shard(0);
+    signal(shard, Signal::SIGSTOP);
+    wait_for("a stopped shard", || is_stopped(shard).then_some(()));
+    // This is what is injected, not a wait for anything. The answers to both requests arrive in it, after 20 ms.
+    std::thread::sleep(Duration::from_millis(500));
+    signal(shard, Signal::SIGCONT);
+    let report = stopped.end().report(0);
+    let [unread, service] =
+        ["receive_delay", "service"].map(|series| report.number(&format!("/latency/{series}/max_us")));
+    assert!(unread > 0.9 * service && unread >= 450_000.0 && unread <= service, "{unread} of {service}");
+}
+
+#[test]
+fn receive_delays_are_of_a_sample_and_absent_where_the_kernel_has_no_stamps() {
+    let plain = Target::start("--processes 1");
+    let sample = |target: &Target, flags: &str| {
+        let run = Run::start(format!("{} --shards 2 -c 16 -n 12800 {flags}", target.url()).split_whitespace());
+        let report = run.end().report(0);
+        let count = report.at("/latency").get("receive_delay").map_or(0, |delay| delay["count"].as_u64().unwrap());
+        (count, report.at("/validity/unavailable_reasons").get("receive delay").cloned())
+    };
+    let (count, unavailable) = sample(&plain, "");
+    assert!(count.abs_diff(200) <= 4 && unavailable.is_none(), "{count} of 12,800, {unavailable:?}");
+    assert_eq!(sample(&plain, "--receive-stamps all"), (12_800, None));
+    let (count, unavailable) = sample(&plain, "--receive-stamps off");
+    assert!(count == 0 && unavailable.unwrap().as_str().unwrap().contains("--receive-stamps off"));
+    let tls = Target::start("--processes 1 --tls");
+    let (count, unavailable) = sample(&tls, "--insecure --receive-stamps all");
+    assert!(count == 0 && unavailable.unwrap().as_str().unwrap().contains("TLS"));
+}
+
+#[test]
 fn too_few_descriptors_are_announced_and_then_found() {
     let target = Target::start("--processes 1");
     let limited = |limit: u32| {

@@ -19,7 +19,7 @@ use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crate::stats::{Bounds, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Unfinished};
+use crate::stats::{Bounds, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Timing, Unfinished};
 use crate::wire::{OpenSecond, Progress};
 use crate::workload::{Asides, Flight, Opened, Workload};
 
@@ -69,6 +69,8 @@ struct Books {
     kept_set: SeriesSet,
     /// Attempts without [waits](Series::WAITS) that are not among those yet.
     no_waits: u64,
+    /// Service times of good answers that were read at once, which are not among those yet.
+    read_at_once: Timing,
     /// Start of the measurement: what is scheduled before it is counted and not timed.
     measured_from: Nanos,
     warmup: Counters,
@@ -96,6 +98,7 @@ impl<W: Workload> Engine<W> {
             kept,
             kept_set: SeriesSet::of(kept),
             no_waits: 0,
+            read_at_once: Timing::new(bounds),
             measured_from: start.plus(plan.warmup),
             warmup: Counters::default(),
             failures: Failures::default(),
@@ -156,7 +159,7 @@ impl<W: Workload> Engine<W> {
             let sample = Sample { permit, attempt, fate };
             self.finish(lane, &sample);
             self.workload.booked(&sample);
-            if attempt.sent.is_none() {
+            if sample.attempt.sent.is_none() {
                 // Without a descriptor or a port it may have failed without a wait, and so may all that follow: what else the
                 // thread has to do, such as saying that it lives, comes first.
                 tokio::task::yield_now().await;
@@ -205,6 +208,10 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         books.record(sample);
         let flight = Some(&self.flights[lane]).filter(|flight| flight.has_notes());
+        let receive_delay_ns = flight.and_then(Flight::take_receive_delay);
+        if let Some(ns) = receive_delay_ns.filter(|_| sample.permit.intended >= books.measured_from) {
+            books.stats.read_late(ns);
+        }
         let details = flight.and_then(Flight::take_explanation);
         books.failures.record(&sample.attempt, details, || self.workload.excerpt(sample.permit.id));
         let ns = if self.waited == Series::ResponseOk { sample.response_ns() } else { sample.service_ns() };
@@ -417,7 +424,7 @@ impl<W: Workload> Engine<W> {
 
     /// Looks at the totals: the stats, the most requests under way at once, the end of the last attempt.
     pub(super) fn totals<T>(&self, look: impl FnOnce(&ShardStats, u32, Nanos) -> T) -> T {
-        self.books.borrow_mut().record_no_waits();
+        self.books.borrow_mut().record_noted();
         let books = self.books.borrow();
         look(&books.stats, books.peak_in_flight, books.last_done)
     }
@@ -430,21 +437,27 @@ impl Books {
             SeriesSet::of(&[])
         } else {
             self.stats.record_overhead(sample);
+            let mut kept = self.kept_set;
+            // Most attempts of a closed loop are both: noted here once, and recorded in each series when somebody looks.
             let Permit { intended, ready, admitted, .. } = sample.permit;
             if ready <= intended && admitted <= ready {
-                // All but a few in a closed loop: counted here, and recorded when somebody looks.
                 self.no_waits += 1;
-                self.kept_set.without(const { SeriesSet::of(&Series::WAITS) })
-            } else {
-                self.kept_set
+                kept = kept.without(const { SeriesSet::of(&Series::WAITS) });
             }
+            if let Some(ns) = sample.read_at_once_ns() {
+                self.read_at_once.record(ns);
+                kept = kept.without(const { SeriesSet::of(&Series::READ_AT_ONCE) });
+            }
+            kept
         };
         self.stats.counters.record(sample);
         self.stats.record_times(sample, kept);
     }
 
-    fn record_no_waits(&mut self) {
+    fn record_noted(&mut self) {
         self.stats.record_no_waits(std::mem::take(&mut self.no_waits));
+        let read_at_once = std::mem::replace(&mut self.read_at_once, Timing::new(self.stats.bounds()));
+        self.stats.record_read_at_once(&read_at_once);
     }
 
     fn open_connection(&mut self, intended: Nanos, (now, opened): (Nanos, &Opened)) {

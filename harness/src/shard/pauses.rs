@@ -117,7 +117,8 @@ impl ThrottlePauses {
             Outcome::Ok | Outcome::NotFound => self.recovered(permit, attempt),
             Outcome::Redirected | Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {}
         }
-        let quota = attempt.advice.quota.filter(|_| self.throttling.on_throttle == OnThrottle::Honor)?;
+        let quota =
+            attempt.advice.quota.as_deref().copied().filter(|_| self.throttling.on_throttle == OnThrottle::Honor)?;
         let wait = self.quota.hear(attempt.done, quota)?;
         Some(self.order(PauseCause::UsedUp, attempt.done, wait, attempt.done))
     }

@@ -154,12 +154,12 @@ mod tests {
         fn merged_shards_know_as_much_as_one_that_saw_all_in_order(
             samples in prop::collection::vec((any_sample(), 0..3_usize), 0..60),
         ) {
-            let mut attempts: Vec<_> = samples.iter().map(|(sample, shard)| (sample.attempt, *shard)).collect();
+            let mut attempts: Vec<_> = samples.iter().map(|(sample, shard)| (sample.attempt.clone(), *shard)).collect();
             attempts.sort_by_key(|(attempt, _)| attempt.done);
             // Of failures at the same moment, any may be the example.
             attempts.dedup_by_key(|(attempt, _)| attempt.done);
-            let all: Vec<Attempt> = attempts.iter().map(|(attempt, _)| *attempt).collect();
-            let shard = |n| -> Vec<Attempt> { attempts.iter().filter(|(_, shard)| *shard == n).map(|(a, _)| *a).collect() };
+            let all: Vec<Attempt> = attempts.iter().map(|(attempt, _)| attempt.clone()).collect();
+            let shard = |n| -> Vec<Attempt> { attempts.iter().filter(|(_, shard)| *shard == n).map(|(a, _)| a.clone()).collect() };
             let [a, b, c] = [0, 1, 2].map(|n| recorded(&shard(n)));
             let merged = |parts: [&Failures; 3]| {
                 let mut all = Failures::default();

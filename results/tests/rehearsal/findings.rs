@@ -3,7 +3,6 @@
 use std::cell::Cell;
 
 use crawlmark_harness::plan::OnThrottle;
-use crawlmark_harness::sample::Quota;
 use crawlmark_results::export::{Format, export};
 use crawlmark_results::run::report::{BindingReport, Verdict};
 use serde_json::Value;
@@ -35,7 +34,7 @@ fn between<const FROM: u64, const TO: u64>(sent: Nanos, other: Outcome) -> (Outc
 
 /// One request in a hundred is let through, and nothing is said of the others' wait.
 fn refuses(_: u32, sent: Nanos) -> (Outcome, Advice) {
-    let asks = Advice { repeat: Repeat::MayHelp, wait: None, quota: None::<Quota>, held_ns: None };
+    let asks = Advice { repeat: Repeat::MayHelp, wait: None, quota: None, held_ns: None };
     if (sent.0 / 20_000_000).is_multiple_of(100) { GOOD } else { (Outcome::Throttled, asks) }
 }
 

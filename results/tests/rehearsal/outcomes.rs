@@ -56,7 +56,7 @@ fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
     let (second, into) = (sent.0 / 1_000_000_000, sent.0 % 1_000_000_000);
     let resets_in = Duration::from_nanos((second + 1) * 1_000_000_000 - sent.0);
     let wait = Some(resets_in);
-    let quota = Some(Quota { remaining: 0, limit: Some(50), resets_in: wait });
+    let quota = Some(Box::new(Quota { remaining: 0, limit: Some(50), resets_in: wait }));
     let asks = Advice { repeat: Repeat::MayHelp, wait, quota, held_ns: None };
     if into < 100_000_000 { GOOD } else { (Outcome::Throttled, asks) }
 }

@@ -34,6 +34,8 @@ pub(in crate::crawl) struct Watch<'a> {
     pub(in crate::crawl) deadline: Nanos,
     /// Progress, read when the exchange is cut off.
     pub(in crate::crawl) flight: &'a Flight,
+    /// True if the kernel's receive time stamps of the answer are to be read.
+    pub(in crate::crawl) is_sampled: bool,
 }
 
 /// Reason why there is no complete answer.

@@ -8,6 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::crawl::dial::Stream;
+
 /// Size of a new buffer: more than most responses need.
 const FIRST_BYTES: usize = 8 << 10;
 
@@ -44,13 +46,31 @@ impl Input {
         cx: &mut Context<'_>,
         most: usize,
     ) -> Poll<io::Result<usize>> {
+        self.poll_fill(most, |part| Pin::new(&mut *stream).poll_read(cx, part)).map_ok(|(read, ())| read)
+    }
+
+    /// As [`poll_read`](Self::poll_read), and return how long the last of these bytes lay unread in the kernel, ns, if that is known.
+    pub(super) fn poll_read_stamped<S: Stream>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<io::Result<(usize, Option<u64>)>> {
+        self.poll_fill(most, |part| stream.poll_read_stamped(cx, part))
+    }
+
+    fn poll_fill<T>(
+        &mut self,
+        most: usize,
+        fill: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<(usize, T)>> {
         self.make_room();
         let room = (self.bytes.len() - self.end).min(most);
         let mut part = ReadBuf::new(&mut self.bytes[self.end..self.end + room]);
-        ready!(Pin::new(stream).poll_read(cx, &mut part))?;
+        let filled = ready!(fill(&mut part))?;
         let read = part.filled().len();
         self.end += read;
-        Poll::Ready(Ok(read))
+        Poll::Ready(Ok((read, filled)))
     }
 
     /// Free memory that only the last response needed.

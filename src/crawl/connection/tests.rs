@@ -55,7 +55,7 @@ impl<S: Stream> Pair<S> {
         let checker = Checker::new(Expectations::default());
         let sent = self.clock.now();
         let deadline = sent.plus(Duration::from_secs(1));
-        let watch = Watch { clock: self.clock, sent, deadline, flight: &self.flight };
+        let watch = Watch { clock: self.clock, sent, deadline, flight: &self.flight, is_sampled: true };
         *self.connection.output().0 = REQUEST.to_vec();
         self.connection.exchange(body, checker.for_item(1), watch).await
     }

@@ -12,6 +12,7 @@ use tokio_rustls::client::TlsStream;
 use super::failure::classified;
 use crate::crawl::dial::Stream;
 use crate::crawl::failure::Failure;
+use crate::crawl::receive_stamps::{ReceiveStamps, StampSpace};
 
 /// First bytes of a TLS alert, which a server sends to a client that does not speak TLS: record type and major version (RFC 8446,
 /// 5.1).
@@ -30,12 +31,24 @@ pub enum Wire {
 #[derive(Debug)]
 pub struct Plain {
     stream: TcpStream,
+    stamp_space: StampSpace,
     is_read: bool,
 }
 
+impl Plain {
+    /// Check the first bytes that were read, those of `part` from `before` on.
+    fn check(&mut self, part: &ReadBuf<'_>, before: usize) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_read, true) && part.filled()[before..].starts_with(&ALERT) {
+            let details = "the target answered plain HTTP with a TLS alert";
+            return Err(Failure::new(ErrorKind::TlsRequired, details).into());
+        }
+        Ok(())
+    }
+}
+
 impl Wire {
-    pub(in crate::crawl) const fn plain(stream: TcpStream) -> Self {
-        Self::Plain(Plain { stream, is_read: false })
+    pub(in crate::crawl) fn plain(stream: TcpStream, stamps: ReceiveStamps) -> Self {
+        Self::Plain(Plain { stamp_space: StampSpace::of(&stream, stamps), stream, is_read: false })
     }
 }
 
@@ -55,6 +68,30 @@ impl Stream for Wire {
             Self::Tls(stream) => stream.get_ref().1.alpn_protocol(),
         }
     }
+
+    fn poll_read_stamped(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<Option<u64>>> {
+        let Self::Plain(plain) = self else { return Pin::new(self).poll_read(cx, buf).map_ok(|()| None) };
+        let (before, mut unread_ns) = (buf.filled().len(), None);
+        while buf.filled().len() == before {
+            ready!(plain.stream.poll_read_ready(cx))?;
+            let read = plain.stream.try_io(Interest::READABLE, || {
+                unread_ns = plain.stamp_space.receive(&plain.stream, buf)?;
+                // As the runtime does: less than there is room for was all, so that the next read waits without a system call.
+                if buf.filled().len() == before || buf.remaining() == 0 {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+            });
+            match read {
+                Ok(()) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        plain.check(buf, before)?;
+        Poll::Ready(Ok(unread_ns))
+    }
 }
 
 impl AsyncRead for Wire {
@@ -63,12 +100,7 @@ impl AsyncRead for Wire {
             Self::Plain(plain) => {
                 let before = buf.filled().len();
                 ready!(Pin::new(&mut plain.stream).poll_read(cx, buf))?;
-                if !plain.is_read && buf.filled()[before..].starts_with(&ALERT) {
-                    let details = "the target answered plain HTTP with a TLS alert";
-                    return Poll::Ready(Err(Failure::new(ErrorKind::TlsRequired, details).into()));
-                }
-                plain.is_read = true;
-                Poll::Ready(Ok(()))
+                Poll::Ready(plain.check(buf, before))
             }
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf).map_err(classified),
         }

@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 
 use super::usage;
 use crate::cli::{ConnectionArgs, RunArgs};
-use crate::crawl::{Content, Cookies, CrawlOptions, RequestShape, Shuffle};
+use crate::crawl::{Content, Cookies, CrawlOptions, ReceiveStamps, RequestShape, Shuffle};
 use crate::error::Error;
 
 /// No body is longer: each shard keeps it, and what has no end must not be read to it.
@@ -159,7 +159,7 @@ pub(super) fn options(
     if flags.cookies {
         note("cookies", "kept".to_owned());
     }
-    let ConnectionArgs { unix_socket, idle_timeout, connect_rate, dns_ttl: _ } = args.connection.clone();
+    let ConnectionArgs { unix_socket, idle_timeout, connect_rate, dns_ttl: _, receive_stamps } = args.connection.clone();
     if unix_socket.is_some() && args.url.is_none() && args.urls.is_none() {
         return Err(usage(
             "--unix-socket is for a URL, whose host requests name: add one, as in http://localhost/{id}",
@@ -171,7 +171,9 @@ pub(super) fn options(
     let unix = unix_socket.as_ref().map(|path| ("unix_socket", path.display().to_string()));
     let idle = idle_timeout.map(|time| ("idle_timeout_us", time.as_micros().to_string()));
     let rate = connect_rate.map(|rate| ("connect_rate", rate.to_string()));
-    for (name, value) in [unix, idle, rate].into_iter().flatten() {
+    let is_default = receive_stamps == ReceiveStamps::default();
+    let stamps = (!is_default).then(|| ("receive_stamps", receive_stamps.to_string()));
+    for (name, value) in [unix, idle, rate, stamps].into_iter().flatten() {
         note(name, value);
     }
     Ok(CrawlOptions {
@@ -183,5 +185,6 @@ pub(super) fn options(
         idle_timeout,
         connect_rate,
         lookups: None,
+        receive_stamps,
     })
 }

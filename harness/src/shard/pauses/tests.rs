@@ -124,7 +124,7 @@ fn recovery_is_timed_from_the_first_refusal_to_the_first_good_answer_after_the_p
 
 fn left(remaining: u64, limit: Option<u64>, resets_in_s: u64) -> Advice {
     let quota = Quota { remaining, limit, resets_in: Some(Duration::from_secs(resets_in_s)) };
-    Advice { quota: Some(quota), ..Advice::default() }
+    Advice { quota: Some(Box::new(quota)), ..Advice::default() }
 }
 
 /// Requests that go between two instants at most.
@@ -182,7 +182,7 @@ fn any_advice() -> impl Strategy<Value = Advice> {
         .prop_map(|(remaining, limit, resets_in)| Quota { remaining, limit, resets_in });
     (prop::option::of(span()), prop::option::of(quota)).prop_map(|(wait, quota)| Advice {
         wait,
-        quota,
+        quota: quota.map(Box::new),
         ..Advice::default()
     })
 }
@@ -200,7 +200,7 @@ proptest! {
             now += later_ms * 1_000_000;
             let before = brake.resume();
             let outcome = [Outcome::Ok, Outcome::Throttled, Outcome::Rejected][usize::from(kind)];
-            let order = hear(&mut brake, now, outcome, advice);
+            let order = hear(&mut brake, now, outcome, advice.clone());
             prop_assert!(brake.resume() >= before, "a pause is never shortened");
             let longest = duration_ns(max_pause) + duration_ns(max_pause) / u64::from(SPREAD);
             prop_assert!(brake.resume().since(Nanos(now)) <= longest);

@@ -72,7 +72,7 @@ impl Supply {
     /// None for a metric whose samples are not requests.
     fn of(metric: Metric, window: Option<Window>, plan: &RunPlan) -> Option<Self> {
         let each = match metric.series() {
-            Some(Series::LoopLag) => return None,
+            Some(Series::LoopLag | Series::ReceiveDelay) => return None,
             Some(Series::ServiceOk | Series::ResponseOk | Series::Item) | None => 1,
             Some(_) => u64::from(plan.throttling.retries) + 1,
         };

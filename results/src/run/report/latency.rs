@@ -69,11 +69,11 @@ impl Latency {
         }
     }
 
-    /// Summarize these series of `stats`, by name, and tunnels and TLS handshakes if there were any.
+    /// Summarize these series of `stats`, by name, and those that only some reports have if there were any.
     #[must_use]
     pub fn all(stats: &ShardStats, kept: &[Series], detail: Detail) -> BTreeMap<String, Self> {
-        let opening = Series::OPENING.iter().filter(|series| stats.timing(**series).is_some());
-        kept.iter().chain(opening).map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
+        let optional = Series::OPTIONAL.iter().filter(|series| stats.timing(**series).is_some());
+        kept.iter().chain(optional).map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
     }
 
     /// Summarize a distribution.

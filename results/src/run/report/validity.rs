@@ -156,6 +156,8 @@ enum CheckResult {
 enum Missing {
     /// The machine does not give the reading.
     NotGiven,
+    /// No response has a receive time stamp of the kernel.
+    NoStamps,
     /// Every shard ended before it reported.
     NoShard,
     /// The run was shorter than the reading takes, s.
@@ -166,6 +168,9 @@ impl Missing {
     fn reason(self) -> String {
         match self {
             Self::NotGiven => "not available on this machine".to_owned(),
+            Self::NoStamps => {
+                "no response had a receive time stamp (TLS, HTTP/2 and --receive-stamps off give none)".to_owned()
+            }
             Self::NoShard => "no shard reported".to_owned(),
             Self::TooShort(s) => format!("the run was shorter than {}", micros(s * 1e6)),
         }
@@ -193,7 +198,7 @@ const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> C
 
 /// Every check that is made of what the run itself saw. The target's counts and its processes are checked where they are
 /// known.
-const GATES: [Check; 29] = [
+const GATES: [Check; 30] = [
     gate("every shard's end", Verdict::Incomplete, shards::ends),
     gate("the sums", Verdict::Incomplete, shards::sums),
     gate("responses", Verdict::TargetLimited, answers::most_failed),
@@ -208,6 +213,7 @@ const GATES: [Check; 29] = [
     gate("CPU use of each shard", Verdict::ClientLimited, shards::cpu_use),
     gate("run-queue delay", Verdict::ClientLimited, shards::run_delay),
     gate("send delay", Verdict::ClientLimited, shards::sched_lag),
+    gate("receive delay", Verdict::ClientLimited, shards::receive_delay),
     gate("event-loop delay", Verdict::ClientLimited, shards::loop_lag),
     gate("steal", Verdict::Disturbed, shards::steal),
     gate("speed of the CPU", Verdict::Disturbed, shards::speed),

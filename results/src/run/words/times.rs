@@ -80,6 +80,10 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if let Some(ttfb) = report.latency(Series::Ttfb).filter(|ttfb| ttfb.count + ttfb.censored > 0) {
         rows.push(("first byte", format!("{} (of all responses)", spectrum(ttfb))));
     }
+    if let Some(delay) = report.latency(Series::ReceiveDelay).filter(|delay| delay.count > 0) {
+        let responses = counted(delay.count, "response");
+        rows.push(("unread", format!("{} (receive delay in this client, of {responses})", spectrum(delay))));
+    }
     rows
 }
 
@@ -292,6 +296,7 @@ fn meaning(series: &str) -> &'static str {
         Some(Series::Tunnel) => "opening a tunnel through the proxy",
         Some(Series::Item) => "of an item, all its requests together",
         Some(Series::LoopLag) => "event-loop delay in the client",
+        Some(Series::ReceiveDelay) => "received by the kernel to read by the client",
         Some(Series::ResponseOk) => "scheduled to complete response, good and not found",
         Some(Series::ResponseThrottled) => "scheduled to complete response, throttled",
         Some(Series::ResponseError) => "scheduled to the end, failed",

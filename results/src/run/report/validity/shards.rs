@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::thresholds::{
-    CPU_USE, FREEZE_US, LOOP_LAG_US, RUN_DELAY, SCHED_LAG_OF_SERVICE, SCHED_LAG_US, SHORTEST_FOR_STEAL_S, SHORTEST_S,
-    SPEED, STEAL,
+    CPU_USE, FREEZE_US, LOOP_LAG_US, RECEIVE_DELAY_US, RUN_DELAY, SCHED_LAG_OF_SERVICE, SCHED_LAG_US,
+    SHORTEST_FOR_STEAL_S, SHORTEST_S, SPEED, STEAL,
 };
 use super::wording::{Worst, more_room, remedy};
 use super::{CheckResult, Evidence, Missing};
@@ -116,12 +116,47 @@ pub(super) fn run_delay(evidence: &Evidence<'_>) -> CheckResult {
     };
     CheckResult::perhaps(Worst::of(waits.into_iter().filter(|(_, waited)| *waited > RUN_DELAY)).map(|worst| {
         format!(
-            "{} spent {} of the run waiting for a CPU, so some responses were read late and look slower than they were. {}",
+            "{} spent {} of the run waiting for a CPU, so {} and look slower than they were. {}",
             worst.who(),
             rounded_percent(worst.reading),
+            read_late(worst.shard),
             more_room(evidence)
         )
     }))
+}
+
+/// Say how late responses were read: measured by the kernel's receive time stamps where there are enough.
+fn read_late(shard: &ShardReport) -> String {
+    let measured = times(shard, Series::ReceiveDelay).and_then(highest_known);
+    measured.map_or_else(
+        || "some responses were read late".to_owned(),
+        |(us, part)| format!("{part} of its responses were read at least {} late", micros(us)),
+    )
+}
+
+/// Responses that lay unread in the client.
+pub(super) fn receive_delay(evidence: &Evidence<'_>) -> CheckResult {
+    if none_reported(evidence) {
+        return CheckResult::Unavailable(Missing::NoShard);
+    }
+    let delay = |shard| times(shard, Series::ReceiveDelay).filter(|delay| delay.count > 0);
+    if evidence.shards.iter().all(|shard| delay(shard).is_none()) {
+        return CheckResult::Unavailable(Missing::NoStamps);
+    }
+    let late = evidence.shards.iter().filter_map(|shard| {
+        let (us, _) = highest_known(delay(shard)?)?;
+        (us > late_us(shard, RECEIVE_DELAY_US)).then_some((shard, us))
+    });
+    CheckResult::perhaps(Worst::of(late).map(|worst| {
+        let (who, late) = (worst.who(), read_late(worst.shard));
+        format!("in {who}, {late} (time stamps of the kernel), which is in their latency. {}", more_room(evidence))
+    }))
+}
+
+/// Return the lateness from which on a finding is due, µs: `least_us`, or a part of the median service time of the shard.
+fn late_us(shard: &ShardReport, least_us: f64) -> f64 {
+    let service = times(shard, Series::ServiceOk).and_then(|service| service.p50_us).unwrap_or(0.0);
+    least_us.max(service * SCHED_LAG_OF_SERVICE)
 }
 
 /// Requests of a paced run that went late.
@@ -133,8 +168,7 @@ pub(super) fn sched_lag(evidence: &Evidence<'_>) -> CheckResult {
     let paced = evidence.plan.rate.is_some();
     let late = evidence.shards.iter().filter(|_| paced).filter_map(|shard| {
         let (us, _) = highest_known(times(shard, Series::SchedLag)?)?;
-        let service = times(shard, Series::ServiceOk).and_then(|service| service.p50_us).unwrap_or(0.0);
-        (us > SCHED_LAG_US.max(service * SCHED_LAG_OF_SERVICE)).then_some((shard, us))
+        (us > late_us(shard, SCHED_LAG_US)).then_some((shard, us))
     });
     CheckResult::perhaps(Worst::of(late).map(|worst| {
         format!(
@@ -169,10 +203,11 @@ pub(super) fn loop_lag(evidence: &Evidence<'_>) -> CheckResult {
     let late = evidence.shards.iter().filter_map(|shard| Some((shard, highest_known(lag(shard)?)?.0)));
     CheckResult::perhaps(Worst::of(late.filter(|(_, us)| *us > LOOP_LAG_US)).map(|worst| {
         format!(
-            "{} read events at least {} late {} of the time (event-loop delay), so slow responses are partly its own delay. {}",
+            "{} read events at least {} late {} of the time (event-loop delay), so {}. {}",
             worst.who(),
             micros(worst.reading),
             part_beyond(worst.shard, Series::LoopLag),
+            read_late(worst.shard),
             more_room(evidence)
         )
     }))

@@ -114,7 +114,12 @@ impl Run {
 }
 
 fn shard(number: u32) -> ShardReport {
-    let latency = [(Series::SchedLag, 50.0), (Series::ServiceOk, 10_000.0), (Series::LoopLag, 900.0)];
+    let latency = [
+        (Series::SchedLag, 50.0),
+        (Series::ServiceOk, 10_000.0),
+        (Series::LoopLag, 900.0),
+        (Series::ReceiveDelay, 30.0),
+    ];
     ShardReport {
         shard: number,
         pid: 1,
@@ -486,9 +491,13 @@ fn g_cpu_use() {
 
 #[test]
 fn g_run_delay() {
-    trips(Verdict::ClientLimited, &["shard 1 spent 5.1 % of the run waiting for a CPU", "read late"], |run| {
-        run.usage().run_delay_share = Some(0.051);
-    });
+    trips(
+        Verdict::ClientLimited,
+        &["shard 1 spent 5.1 % of the run waiting for a CPU", "1 % of its responses were read at least 30.0 µs late"],
+        |run| {
+            run.usage().run_delay_share = Some(0.051);
+        },
+    );
     passes(|run| run.usage().run_delay_share = Some(0.05));
     passes(|run| (run.usage().run_delay_share, run.usage().measured_s) = (Some(0.5), Some(0.19)));
 }
@@ -516,6 +525,33 @@ fn g_sched_lag() {
     passes(|run| {
         run.plan.rate = None;
         run.times(Series::SchedLag).p99_us = Some(2_100.0);
+    });
+}
+
+#[test]
+fn g_receive_delay() {
+    trips(Verdict::ClientLimited, &["shard 1", "1 % of its responses were read at least 2.10 ms late"], |run| {
+        run.times(Series::ReceiveDelay).p99_us = Some(2_100.0);
+    });
+    passes(|run| run.times(Series::ReceiveDelay).p99_us = Some(2_000.0));
+    // Beside slow responses, a longer delay does no harm.
+    passes(|run| {
+        run.times(Series::ReceiveDelay).p99_us = Some(5_000.0);
+        run.times(Series::ServiceOk).p50_us = Some(50_000.0);
+    });
+    unavailable(&["receive delay"], |run| {
+        run.shards.iter_mut().for_each(|shard| drop(shard.latency.remove(Series::ReceiveDelay.name())));
+    });
+    // Other findings name the measured delay in the place of a guess.
+    let starved = |run: &mut Run| run.usage().run_delay_share = Some(0.36);
+    trips(Verdict::ClientLimited, &["so 1 % of its responses were read at least 1.90 ms late"], |run| {
+        starved(run);
+        run.times(Series::ReceiveDelay).p99_us = Some(1_900.0);
+    });
+    trips(Verdict::ClientLimited, &["so some responses were read late"], |run| {
+        starved(run);
+        run.times(Series::ReceiveDelay).p99_us = None;
+        run.times(Series::ReceiveDelay).p90_us = None;
     });
 }
 
@@ -576,7 +612,7 @@ fn a_check_that_was_not_made_says_why() {
     assert_eq!(
         killed,
         [
-            "no shard reported: CPU use of each shard, run-queue delay, send delay, event-loop delay, steal, speed of the CPU"
+            "no shard reported: CPU use of each shard, run-queue delay, send delay, receive delay, event-loop delay, steal, speed of the CPU"
         ]
     );
     let short = not_made(&|run| run.shards.iter_mut().for_each(|shard| shard.usage.measured_s = Some(0.1)));

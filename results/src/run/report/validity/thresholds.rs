@@ -16,6 +16,10 @@ pub(crate) const SCHED_LAG_US: f64 = 2_000.0;
 /// answers that take a second, 50 ms change nothing.
 pub(crate) const SCHED_LAG_OF_SERVICE: f64 = 0.1;
 
+/// Time for which answers lay unread in the client, at the 99th percentile. It is in the latency of each, so the limit is that of requests
+/// that were sent late, beside [`SCHED_LAG_OF_SERVICE`].
+pub(super) const RECEIVE_DELAY_US: f64 = SCHED_LAG_US;
+
 /// Lateness of a shard's loop at the 99th percentile. Its timer is up to 1 ms late by itself and a CPU that is shared makes
 /// it a few; 20 ms in one of a hundred looks are what a 99th percentile of anything else would show as well.
 pub(super) const LOOP_LAG_US: f64 = 20_000.0;

@@ -206,6 +206,9 @@ fn occasions(report: &Report) -> Result<(), String> {
     if let Some(tunnels) = report.latency(Series::Tunnel) {
         at_most("latency.tunnel.count", tunnels.count, "totals.connections_opened", totals.connections_opened)?;
     }
+    if let Some(delays) = report.latency(Series::ReceiveDelay) {
+        at_most("latency.receive_delay.count", delays.count, "totals.attempts_sent", totals.attempts_sent)?;
+    }
     if let Some(waits) = report.latency(Series::BudgetWait) {
         at_most("latency.budget_wait.censored", waits.censored, "totals.dropped", totals.dropped)?;
     }
