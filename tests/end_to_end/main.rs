@@ -38,6 +38,7 @@ mod raw;
 mod recut;
 mod remade;
 mod report;
+mod request_file;
 mod requests;
 mod run;
 mod scale;
