@@ -28,6 +28,7 @@ mod live_view;
 mod lost;
 mod open_loop;
 mod page;
+mod patterns;
 mod pauses;
 mod places;
 mod prefixes;
