@@ -3,7 +3,7 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `compare`, `report`, `serve`, `selftest` | arguments and help of each command |
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `serve`, `selftest` | arguments and help of each command |
 //! | `request`, `connections`, `throttling`, `proxy`, `tls` | groups of flags of `run`: requests; connections; throttling, retries and limits per host; proxies; https |
 //! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`) |
 //! | `output` | output options of the commands that run rounds |
@@ -19,6 +19,7 @@ mod export;
 mod ladder;
 mod line;
 mod output;
+mod patterns;
 mod proxy;
 mod recorded;
 mod report;
@@ -48,6 +49,7 @@ pub use cut::{CutArgs, OutcomeFilter};
 pub use export::{Destination, Export};
 pub use ladder::{LadderArgs, RungNumber};
 pub use output::{FormArgs, OutputArgs};
+pub use patterns::PatternsArgs;
 pub(crate) use proxy::NO_PROXY;
 pub use proxy::ProxyArgs;
 pub use recorded::Typed;
@@ -161,6 +163,9 @@ pub enum Command {
     /// Climb from one request at a time to the limit of the CPU
     #[command(after_help = ladder::EXAMPLES)]
     Ladder(LadderArgs),
+    /// Run patterns of crawls side by side: waves, caps, semaphores, buckets
+    #[command(after_help = patterns::EXAMPLES)]
+    Patterns(PatternsArgs),
     /// Compare saved results: a verdict for paired runs, a table for two
     #[command(after_help = compare::EXAMPLES)]
     Compare(CompareArgs),
@@ -354,6 +359,7 @@ mod tests {
                 }
                 Command::Scale(args) => vec![args.run.clone()],
                 Command::Ladder(args) => vec![args.run.clone()],
+                Command::Patterns(args) => vec![args.run.clone()],
                 Command::Capacity(args) => vec![args.run.clone()],
                 _ => Vec::new(),
             };

@@ -48,7 +48,7 @@ mod redirects;
 mod request;
 mod reuse;
 mod source_addresses;
-mod targets;
+pub(crate) mod targets;
 mod template;
 pub mod throttling;
 pub mod tls;
@@ -64,6 +64,7 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample};
 use crawlmark_harness::units::Rate;
 use crawlmark_harness::workload::{Flight, Workload};
+use http::Method;
 
 use self::carrier::{Carrier, Past};
 pub use self::connect_to::ConnectTo;
@@ -92,7 +93,7 @@ pub use self::reuse::Reuse;
 pub use self::source_addresses::ConnectionSlots;
 use self::source_addresses::SourceAddresses;
 use self::targets::RequestTarget;
-pub use self::targets::{Host, IdUse, Scheme, Targets};
+pub use self::targets::{Host, IdUse, Line, Scheme, Targets};
 pub use self::template::{Flaw, Template, TemplateError};
 
 /// Connections that a shard may have open at most, for each request that it may have in flight: with several hosts, some
@@ -335,7 +336,7 @@ impl<D: Dial> Crawl<D> {
             }
             Ok((next, path)) => {
                 let jar = jar.filter(|_| next == host);
-                let form = redirects::form_after(status, self.spec.request.method());
+                let form = redirects::form_after(status, self.method(self.id(id)));
                 self.redirects.keep(id, Redirected { host: next, path, count: count + 1, form, jar });
                 attempt.advice.repeat = Repeat::Follow;
                 Outcome::Redirected
@@ -349,11 +350,16 @@ impl<D: Dial> Crawl<D> {
         source.inspect(|(number, _)| flight.sent_from(*number)).is_some_and(|(_, is_first)| is_first)
     }
 
-    /// Note if another attempt may help.
-    fn judge(&self, attempt: &mut Attempt) {
+    /// Return the method of the request for ID `id`.
+    fn method(&self, id: u64) -> &Method {
+        self.spec.targets.shape_of(id).unwrap_or(&self.spec.request).method()
+    }
+
+    /// Note if another attempt for ID `id` may help.
+    fn judge(&self, id: u64, attempt: &mut Attempt) {
         // A good or not-found answer ends its item.
         if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
-            && throttling::may_retry(self.spec.request.method(), attempt)
+            && throttling::may_retry(self.method(id), attempt)
         {
             attempt.advice.repeat = Repeat::MayHelp;
         }
@@ -378,10 +384,10 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn excerpt(&self, id: u64) -> Option<String> {
-        let RequestTarget { before, after, .. } = self.spec.targets.of(self.id(id));
+        let RequestTarget { before, after, shape, .. } = self.spec.targets.of(self.id(id));
         excerpt::excerpt(
             &self.checker.last_bad(),
-            &self.spec.request,
+            (&self.spec.request, shape),
             [before, after.unwrap_or_default()].concat().as_str(),
         )
     }
@@ -416,9 +422,7 @@ impl<D: Dial> Workload for Crawl<D> {
                     let after = connection.count_request();
                     body = match &redirected {
                         None => self.writer.write(id, after, connection.output()),
-                        Some(redirected) => {
-                            self.writer.write_redirected((own_host, redirected), after, connection.output())
-                        }
+                        Some(redirected) => self.writer.write_redirected((id, redirected), after, connection.output()),
                     };
                     // The next request of a redirected item may go on another connection, with the cookies of the one before it.
                     let jar = redirected.as_ref().and_then(|redirected| redirected.jar.clone());
@@ -457,8 +461,8 @@ impl<D: Dial> Workload for Crawl<D> {
                     }
                     (ended, connection.traffic(), connection.is_reusable())
                 }
-                (Carrier::Stream(stream), Some(request)) => {
-                    let ended = stream.exchange(request, self.requests.body(), expected, watch).await;
+                (Carrier::Stream(stream), Some((request, body))) => {
+                    let ended = stream.exchange(request, &body, expected, watch).await;
                     (ended, stream.traffic(), stream.is_reusable())
                 }
                 (Carrier::Stream(_), None) => break self.unsent(ErrorKind::Http2Protocol),
@@ -493,7 +497,7 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             break attempt;
         };
-        self.judge(&mut attempt);
+        self.judge(id, &mut attempt);
         attempt
     }
 }

@@ -53,7 +53,7 @@ fn rungs(args: &LadderArgs) -> Vec<Rung> {
 /// Check that the flags after -- go together with those of a rung, before anything is run.
 fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
     let alone = understood("the flags after --", &args.run);
-    if alone.is_ok_and(|typed| typed.url.is_some() || typed.urls.is_some()) {
+    if alone.is_ok_and(|typed| !typed.is_bundled()) {
         return Err(Error::Usage(
             "the ladder climbs the bundled target only: remove the URL after --, or measure it with `crawlmark run`"
                 .to_owned(),

@@ -16,7 +16,7 @@
 //! | `study` | the one driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `process_list` | this command line without credentials, as other users see it |
 //! | `behaviour` | what the bundled target is to do, from the flags of `run` and `serve` |
-//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `compare`, `report`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -29,6 +29,7 @@ mod error;
 mod export;
 mod ladder;
 mod measure;
+mod patterns;
 mod process_list;
 mod report;
 mod run;
@@ -76,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Scale(args) => scale::scale(&args),
         Command::Capacity(args) => capacity::capacity(&args),
         Command::Ladder(args) => ladder::ladder(&args),
+        Command::Patterns(args) => patterns::patterns(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
         Command::Serve(args) => serve::serve(&args),

@@ -3,6 +3,7 @@
 mod local_addresses;
 mod output;
 mod reach;
+mod requests;
 mod resolve;
 mod urls;
 
@@ -56,6 +57,9 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     local_addresses::check_addresses(&resolved)?;
     if resolved.plan.workload.get(TLS_TRUST).is_some_and(|trust| trust == UNVERIFIED) {
         voice.warn("certificates are not verified (--insecure): the responses may be another server's");
+    }
+    if let Some(note) = &resolved.note {
+        voice.warn(note);
     }
     let (strictness, is_foreign) = (resolved.strictness, resolved.bundled.is_none());
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be

@@ -328,6 +328,34 @@ mod tests {
     }
 
     #[test]
+    fn a_window_has_its_requests_at_once_and_saves_none() {
+        use crate::units::RateShape;
+        let curve = Curve::of(RateShape::Windows { every_ns: 1_000 * MS }, None);
+        let budget = Budget { interval_ns: 100 * MS, burst: 10, at_start: 10, phase_ns: 0 };
+        let mut pacer = Pacer::shaped(Some(budget), curve, Nanos(7));
+        let mut sent_at = |now: u64| {
+            let now = Nanos(7 + now * MS);
+            let sent = (0..99)
+                .take_while(|_| {
+                    matches!(pacer.poll(now), Pace::Go(_)) && {
+                        write(&mut pacer, now);
+                        true
+                    }
+                })
+                .count();
+            (sent, pacer.peek(now))
+        };
+        let second = |n: u64| Pace::Wait(Nanos(7 + n * 1_000 * MS));
+        assert_eq!(sent_at(0), (10, second(1)));
+        assert_eq!(sent_at(999), (0, second(1)));
+        assert_eq!(sent_at(1_400), (10, second(2)));
+        // Of two windows in which nothing was sent, nothing is left.
+        assert_eq!(sent_at(5_900), (10, second(6)));
+        assert_eq!(sent_at(6_000), (10, second(7)));
+        assert!(pacer.audit().unwrap().kept());
+    }
+
+    #[test]
     fn a_burst_that_is_for_lateness_is_not_there_at_the_start() {
         let sent = greedy(Budget { interval_ns: 10 * MS, burst: 10, at_start: 2, phase_ns: 0 }, Nanos(1_000 * MS));
         assert_eq!((sent.len(), sent[1], sent[2]), (102, Nanos(0), Nanos(10 * MS)));

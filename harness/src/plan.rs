@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::arrivals::{Arrivals, Gaps, TimetablePlan};
+pub use self::arrivals::{Arrivals, Gaps, Recorded, TimetablePlan};
 use self::budget::Bursts;
 pub use self::budget::{Budget, HostShare, PerHost};
 use self::durations::{micros, optional_micros};
@@ -133,6 +133,9 @@ pub struct RunPlan {
     pub at_start: u64,
     /// Arrival process of the requests.
     pub arrivals: Arrivals,
+    /// Times of the items, if they are replayed. Too many for a result, which has their mean rate.
+    #[serde(skip)]
+    pub recorded: Recorded,
     /// Strategy by which a shard waits until a request may go.
     pub pacing: Pacing,
     /// Reaction to throttling, and the retries.
@@ -177,6 +180,7 @@ impl RunPlan {
             burst: 0,
             at_start: 0,
             arrivals: Arrivals::Asap,
+            recorded: Recorded::default(),
             pacing: Pacing::Sleep,
             throttling: ThrottlingPolicy::default(),
             per_host: PerHost::default(),
@@ -200,6 +204,23 @@ impl RunPlan {
     #[must_use]
     pub fn shaped_rate(&self) -> Option<ShapedRate> {
         self.rate.map(|peak| ShapedRate { peak, shape: self.shape })
+    }
+
+    /// Return the rate, requests per second, if it is the same all the time; none of a recording, whose rate is a mean.
+    #[must_use]
+    pub fn steady_rate(&self) -> Option<f64> {
+        let is_steady = self.shape == RateShape::Constant && self.arrivals != Arrivals::Replay;
+        self.rate.filter(|_| is_steady).map(|rate| rate.per_second())
+    }
+
+    /// Return the flag that sets the pace of the requests; none without one.
+    #[must_use]
+    pub const fn pace_flag(&self) -> Option<&'static str> {
+        match (self.arrivals, self.rate) {
+            (Arrivals::Replay, _) => Some("--speed"),
+            (_, Some(_)) => Some("--rate"),
+            (_, None) => None,
+        }
     }
 
     /// Checks the plan as a whole.
@@ -259,6 +280,13 @@ impl RunPlan {
         if pacing != Pacing::Sleep && !is_paced {
             return Err(PlanError::PacingOfNothing(pacing));
         }
+        if arrivals == Arrivals::Waves && self.shards > 1 {
+            return Err(PlanError::Waves(self.shards));
+        }
+        let times = self.recorded.0.len() as u64;
+        if arrivals == Arrivals::Replay && (times != self.ids.end || self.ids.start > 0) {
+            return Err(PlanError::Recorded { items: self.ids.len(), times });
+        }
         if arrivals.gaps().is_some() && self.rate.is_none() {
             return Err(PlanError::ArrivalsWithoutRate(arrivals));
         }
@@ -309,6 +337,15 @@ impl RunPlan {
         budget::spacing(&rate, self.burst, self.shards)
     }
 
+    /// Return shard `i`'s share of the budget. The shards take turns, but the windows of all begin at once.
+    fn budget(&self, rate: &Rate, i: u64) -> Budget {
+        let budget = Budget::of(rate, self.bursts(), self.shards.into(), i);
+        match self.shape {
+            RateShape::Windows { .. } => Budget { phase_ns: 0, ..budget },
+            RateShape::Constant | RateShape::Ramp { .. } | RateShape::Steps { .. } => budget,
+        }
+    }
+
     fn shard(&self, shard: u32, cpus: &[usize]) -> ShardPlan {
         let (parts, i) = (u64::from(self.shards), u64::from(shard));
         let ids = IdRange {
@@ -327,8 +364,9 @@ impl RunPlan {
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
             streams: self.streams,
             items_of_run: self.ids.len(),
-            budget: self.rate.filter(|_| self.has_budget()).map(|rate| Budget::of(&rate, self.bursts(), parts, i)),
+            budget: self.rate.filter(|_| self.has_budget()).map(|rate| self.budget(&rate, i)),
             arrivals: self.arrivals,
+            recorded: self.recorded.clone(),
             pacing: self.pacing,
             timetable: timed.map(|(gaps, rate)| TimetablePlan {
                 gaps,
@@ -369,6 +407,9 @@ pub struct ShardPlan {
     pub budget: Option<Budget>,
     /// Arrival process of its requests.
     pub arrivals: Arrivals,
+    /// Times of the items of the run, if they are replayed; that of item 0 is the first.
+    #[serde(skip)]
+    pub recorded: Recorded,
     /// Strategy by which it waits until a request may go.
     pub pacing: Pacing,
     /// Its part of the timetable; none in a closed loop.

@@ -139,8 +139,10 @@ impl Series {
     #[must_use]
     pub const fn of(arrivals: Arrivals) -> [&'static [Self]; 2] {
         match arrivals {
-            Arrivals::Asap => [Self::ALL.split_at(10).0, Self::PER_INTERVAL.split_at(3).0],
-            Arrivals::Constant | Arrivals::Poisson => [Self::ALL.split_at(13).0, &Self::PER_INTERVAL],
+            Arrivals::Asap | Arrivals::Waves => [Self::ALL.split_at(10).0, Self::PER_INTERVAL.split_at(3).0],
+            Arrivals::Constant | Arrivals::Poisson | Arrivals::Replay => {
+                [Self::ALL.split_at(13).0, &Self::PER_INTERVAL]
+            }
         }
     }
 
@@ -149,8 +151,8 @@ impl Series {
     #[must_use]
     pub const fn waited(arrivals: Arrivals) -> Self {
         match arrivals {
-            Arrivals::Asap => Self::ServiceOk,
-            Arrivals::Constant | Arrivals::Poisson => Self::ResponseOk,
+            Arrivals::Asap | Arrivals::Waves => Self::ServiceOk,
+            Arrivals::Constant | Arrivals::Poisson | Arrivals::Replay => Self::ResponseOk,
         }
     }
 

@@ -260,7 +260,7 @@ impl<L: ShardLine> Supervisor<L> {
             stop: None,
             suspended: Duration::ZERO,
             timeline: Timeline::new(Bounds::for_timeout(plan.timeout)),
-            ranges: Ranges::default(),
+            ranges: Ranges::of(plan.arrivals),
             budget: plan
                 .rate
                 .filter(|_| plan.has_budget())

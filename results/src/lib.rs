@@ -8,7 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`run`] | one run: its report, validity, gates, directory on disk, and cuts of it |
-//! | [`studies`] | several runs: comparison, scaling, capacity, ladder |
+//! | [`studies`] | several runs: comparison, scaling, capacity, ladder, patterns |
 //! | [`show`] | text for terminals and Markdown, plots, pages |
 //! | [`export`] | the report in the formats of other tools |
 

@@ -74,7 +74,7 @@ impl Side {
         Ok(Self {
             arm,
             setup: Setup { label: format!("the {arm}"), program, words, target: target.clone() },
-            starts_its_target: target.is_some() || (typed.url.is_none() && typed.urls.is_none()),
+            starts_its_target: target.is_some() || typed.is_bundled(),
             what: what(args, arm, &redact::line(own)),
         })
     }

@@ -102,13 +102,16 @@ impl Probing {
             return Err(Error::Usage(format!("{why}: remove it from the flags after --")));
         }
         refuse(&words, "the flags after --. Objectives and output options of the search go before --")?;
-        if run.urls.as_ref().is_some_and(|file| file.as_os_str() == "-") {
-            return Err(Error::Usage("--urls - can be read once, and every probe reads it: write a file".to_owned()));
+        if let Some(flag) = run.list_of_input() {
+            return Err(Error::Usage(format!("{flag} - can be read once, and every probe reads it: write a file")));
         }
-        if args.arrivals == Arrivals::Asap {
-            return Err(Error::Usage(
-                "--arrivals asap is a closed loop, which waits for its target: use constant or poisson".to_owned(),
-            ));
+        if !matches!(args.arrivals, Arrivals::Constant | Arrivals::Poisson) {
+            let why = if args.arrivals.gaps().is_none() {
+                "is a closed loop, which waits for its target"
+            } else {
+                "has times of its own"
+            };
+            return Err(Error::Usage(format!("--arrivals {} {why}: use constant or poisson", args.arrivals)));
         }
         if args.probe < SCOUT {
             return Err(Error::Usage("--probe must be 1s or longer: shares are judged by the second".to_owned()));
@@ -148,7 +151,7 @@ impl Probing {
             per_host: None,
             has_grace: run.grace.is_some(),
             placement: Placement::Apart,
-            starts_its_target: run.url.is_none() && run.urls.is_none(),
+            starts_its_target: run.is_bundled(),
             words,
         };
         probing.check(args.max_rate.is_some())?;
@@ -212,8 +215,8 @@ impl Probing {
     /// fingerprint ask the same.
     pub(super) fn fingerprint(&self) -> Result<u32, Error> {
         let typed = understood("a probe", &self.words)?;
-        let list =
-            typed.urls.map(std::fs::read).transpose().map_err(|error| Error::Usage(format!("--urls: {error}")))?;
+        let read = |(flag, file)| std::fs::read(file).map_err(|error| Error::Usage(format!("{flag}: {error}")));
+        let list = typed.list().map(read).transpose()?;
         let words = self.words.iter().map(String::as_bytes);
         Ok(fingerprint(words.chain(list.as_deref())))
     }
@@ -369,7 +372,7 @@ mod tests {
         let run = understood("a probe", &probing.words((3, pace, ProbeKind::Full))).unwrap();
         assert_eq!(run.rate.map(|rate| rate.to_string()), Some("2000/s".to_owned()));
         assert_eq!((run.duration, run.warmup), (Some(Duration::from_secs(5)), Some(Duration::from_secs(1))));
-        assert_eq!((run.throttling.retries, run.seed, run.connections), (0, 3, 200));
+        assert_eq!((run.throttling.retries, run.seed, run.connections), (Some(0), 3, 200));
         assert_eq!(run.throttling.on_throttle.name(), "count");
         assert_eq!(probing.connections(pace), Connections::Enough);
         assert_eq!(probing.connections(Pace::nearest(90_000.0)), Connections::Bounded);

@@ -48,6 +48,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
         InRounds::Allowed,
         &[
             URLS,
+            REQUESTS_FILE,
             "ids",
             "requests",
             "duration",
@@ -68,6 +69,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "connections",
             "rate",
             "arrivals",
+            "speed",
             "pacing",
             "warmup",
             "grace",
@@ -126,11 +128,15 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
 const WHOLE: [&str; 3] = ["--body ...", "--json-body ...", "--auth ..."];
 const IN_QUERY: &str = "secrets in the query of the URL, which stand there as `...`";
 const IN_PROXY: &str = "user name and password of --proxy";
-const IN_INPUT: &str = "the lines that standard input held (--urls -)";
+const IN_INPUT: [(&str, &str); 2] = [
+    (URLS, "the lines that standard input held (--urls -)"),
+    (REQUESTS_FILE, "the requests that standard input held (--requests-file -)"),
+];
 
 const HEADERS: &str = "headers";
 const PROXY: &str = "proxy";
 const URLS: &str = "urls";
+const REQUESTS_FILE: &str = "requests_file";
 
 fn treatment(id: &str) -> Option<(Record, InRounds)> {
     let of_it = |(.., ids): &&(Record, InRounds, &[&str])| ids.contains(&id);
@@ -182,7 +188,8 @@ pub(crate) fn is_recorded(command: &CommandLine) -> bool {
     let is_withheld = |part: &String| {
         let name = part.strip_prefix("--header '").and_then(|part| part.split(':').next());
         WHOLE.contains(&&**part)
-            || [IN_QUERY, IN_PROXY, IN_INPUT].contains(&&**part)
+            || [IN_QUERY, IN_PROXY].contains(&&**part)
+            || IN_INPUT.iter().any(|(_, of_input)| of_input == part)
             || name.is_some_and(|name| header(&format!("{name}:")) == *part)
     };
     arguments.first().is_some_and(|name| name == program.get_name())
@@ -239,8 +246,9 @@ impl Typed {
                 Some(Record::FromPlan | Record::Never) | None => {}
             }
         }
-        if typed.get_one(URLS).is_some_and(|path: &std::path::PathBuf| path == Path::new("-")) {
-            all.withheld.push(IN_INPUT.to_owned());
+        let is_input = |id| typed.get_one(id).is_some_and(|path: &std::path::PathBuf| path == Path::new("-"));
+        for (_, part) in IN_INPUT.iter().filter(|(id, _)| is_input(*id)) {
+            all.withheld.push((*part).to_owned());
         }
         all
     }
@@ -348,7 +356,7 @@ mod tests {
             is_recorded(&CommandLine { arguments, withheld })
         };
         let plain = ["crawlmark", "run", "http://h/?token=...", "--rate", "5k", "--shards", "2"];
-        assert!(of(&plain, &[WHOLE[0], IN_QUERY, IN_INPUT, "--header 'x-key: ...'"]));
+        assert!(of(&plain, &[WHOLE[0], IN_QUERY, IN_INPUT[0].1, "--header 'x-key: ...'"]));
         for own in [
             typed(&["run", "-H", "a:b", "-H", "no header", "--body", "x", "http://h/?key=1", "-R5"]),
             typed(&["run", "--urls", "-"]),

@@ -1,7 +1,7 @@
 //! Arguments of `run`. Rates, ID ranges and durations are parsed by the harness (`units/`).
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -18,6 +18,32 @@ use super::{
     parse_error_rate, parse_limit_time, parse_method, parse_name, parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, LocalIps};
+
+impl RunArgs {
+    /// True if the bundled target is crawled.
+    #[must_use]
+    pub const fn is_bundled(&self) -> bool {
+        self.url.is_none() && self.urls.is_none() && self.requests_file.is_none()
+    }
+
+    /// Return the file that lists what is crawled, with its flag; none without one.
+    #[must_use]
+    pub fn list(&self) -> Option<(&'static str, &Path)> {
+        let urls = self.urls.as_deref().map(|file| ("--urls", file));
+        urls.or_else(|| self.requests_file.as_deref().map(|file| ("--requests-file", file)))
+    }
+
+    /// Return the flag of a list that is read from standard input, which can be read once; none for other lists.
+    #[must_use]
+    pub fn list_of_input(&self) -> Option<&'static str> {
+        self.list().filter(|(_, file)| *file == Path::new("-")).map(|(flag, _)| flag)
+    }
+}
+
+fn parse_speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok().filter(|speed| (0.001..=1000.0).contains(speed));
+    speed.ok_or_else(|| format!("`{text}` is not a factor from 0.001 to 1000: write 2 for twice as fast"))
+}
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -75,14 +101,45 @@ wait, requests to others go first (in an open loop the order stays). A host that
 cannot be reached is named before the run, and its items fail; when none can be
 reached, the run is refused.";
 
+const REQUESTS_FILE: &str = "\
+Send the requests in FILE: JSON lines, vegeta, HAR or access log
+
+The format is found by the content; - is standard input. At most 256 MiB and
+2,000,000 requests, which are held in memory.
+
+  JSON lines  {\"method\": \"POST\", \"url\": \"http://127.0.0.1:8080/items/{id}\",
+              \"header\": {\"accept\": \"*/*\"}, \"body\": \"e30=\", \"weight\": 3,
+              \"at\": 1.5} in one line. Only url is required. body is base64,
+              as in vegeta's JSON targets; body_text is plain text. at is
+              seconds, or a time (RFC 3339).
+  vegeta      METHOD URL, header lines, @FILE for a body, a blank line
+  HAR         as browsers save it, without the headers of its connections
+  access log  common or combined. Only GET, HEAD and OPTIONS are sent; other
+              lines are left out and counted. Requests of one second are
+              spread evenly over it.
+
+{id} in a URL or a body is replaced by the ID. What a line leaves out is as
+--method, --header and --body say. Paths without a host are appended to the URL.
+
+Item i uses request i modulo their number. When no request has {id} and neither
+--ids nor -n nor -d is given, each is sent once. With weights, each item draws a
+request by --seed, the same for every number of shards. --arrivals replay sends
+each once, at its recorded time.
+
+  crawlmark run http://127.0.0.1:8080 --requests-file access.log \\
+      --arrivals replay --speed 2";
+
 const ARRIVALS: &str = "\
-Schedule requests: asap (closed loop), constant or poisson (open loop)
+Schedule requests: asap, waves, constant, poisson or replay
 
   asap       Closed loop: the next request is sent when a connection is
              free and the budget allows it. A slow target slows this
              client down, too, so the waits of independent users are not
              measured: times are service times, not corrected for
              coordinated omission.
+  waves      Closed loop in batches: as many requests as -c allows are sent
+             at once, and the next ones when all of them have ended. Needs
+             one shard (-s 1, its default here).
   constant   Open loop: request number i is scheduled i/RATE after the
              start, however slow the target is. Response times count from
              there, so every wait is included, and the report names its
@@ -90,6 +147,10 @@ Schedule requests: asap (closed loop), constant or poisson (open loop)
   poisson    As constant, but at random instants, like many independent
              users. They are drawn from --seed, and do not depend on the
              number of shards.
+  replay     As recorded: each request of --requests-file once, at its own
+             time, which --speed scales. Without --rate, --retries and
+             --follow. sched_lag in the result is the delay from the recorded
+             time until the request was sent.
 
 In an open loop --rate is the schedule of requests: none is skipped, and
 late ones are sent at once. While the target throttles, the schedule is
@@ -235,6 +296,9 @@ pub struct RunArgs {
     /// Crawl the URLs in FILE, one per line, or - for standard input
     #[arg(long, value_name = "FILE", long_help = URLS, help_heading = "Requests")]
     pub urls: Option<PathBuf>,
+    /// Send the requests in FILE: JSON lines, vegeta, HAR or access log
+    #[arg(long, value_name = "FILE", long_help = REQUESTS_FILE, conflicts_with = "urls", help_heading = "Requests")]
+    pub requests_file: Option<PathBuf>,
     /// Crawl these IDs: A..B without B, A..=B with it
     ///
     /// Default: 0..100m (100 million), for 10 s unless -n or -d is given.
@@ -272,13 +336,17 @@ pub struct RunArgs {
     pub connections: u32,
     /// Maximum total rate, over all shards: N, N/s, N/min or N/h
     ///
-    /// N is per second. A:B is a ramp from A to B over the whole --duration, A:B:STEP@TIME goes from A to B in steps, each
+    /// N is per second. 'N per TIME' counts in windows: N requests at most in each TIME, all at once if connections are free, then none
+    /// until the next window, as interval caps do. A:B is a ramp from A to B over the whole --duration, A:B:STEP@TIME goes from A to B in steps, each
     /// of which lasts TIME, and then stays there. A unit is written once, after the last number: 0:1000, 60:600:60/min@30s.
     #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
     pub rate: Option<ShapedRate>,
-    /// Schedule requests: asap (closed loop), constant or poisson (open loop)
-    #[arg(long, value_name = "asap|constant|poisson", default_value = Arrivals::Asap.name(), long_help = ARRIVALS, help_heading = "Load")]
+    /// Schedule requests: asap, waves, constant, poisson or replay
+    #[arg(long, value_name = "asap|waves|constant|poisson|replay", default_value = Arrivals::Asap.name(), long_help = ARRIVALS, help_heading = "Load")]
     pub arrivals: Arrivals,
+    /// Replay X times as fast as recorded, 0.001 to 1000 [default: 1]
+    #[arg(long, value_name = "X", value_parser = parse_speed, help_heading = "Load")]
+    pub speed: Option<f64>,
     /// Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
     #[arg(long, value_name = "sleep|coarse|spin", default_value = Pacing::Sleep.name(), long_help = PACING, help_heading = "Load")]
     pub pacing: Pacing,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_harness::plan::{AdaptiveKind, Backoff, MAX_RETRIES, OnThrottle, PerHost, ThrottlingPolicy};
+use crawlmark_harness::plan::{AdaptiveKind, Arrivals, Backoff, MAX_RETRIES, OnThrottle, PerHost, ThrottlingPolicy};
 use crawlmark_harness::units::{Rate, parse_duration};
 
 use super::whole;
@@ -31,10 +31,11 @@ pub struct ThrottlingArgs {
     pub adaptive: Option<AdaptiveKind>,
     /// Retries per item, 0 to 4, after throttling and temporary failures
     ///
+    /// Default: 4, and 0 with --arrivals replay, which has no time for retries.
     /// Temporary failures are 408, 425, 500, 502, 503, 504, timeouts and broken connections. Methods
     /// that are not idempotent (POST, PATCH) are retried only if the target did nothing.
-    #[arg(long, value_name = "N", default_value_t = MAX_RETRIES, value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
-    pub retries: u32,
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
+    pub retries: Option<u32>,
     /// Retry budget in percent of first requests, plus a reserve of 100
     #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
     pub retry_budget: u32,
@@ -68,11 +69,12 @@ impl PerHostArgs {
 impl ThrottlingArgs {
     /// As the plan has them.
     #[must_use]
-    pub fn resolve(&self) -> ThrottlingPolicy {
+    pub fn resolve(&self, arrivals: Arrivals) -> ThrottlingPolicy {
+        let retries = if arrivals == Arrivals::Replay { 0 } else { MAX_RETRIES };
         ThrottlingPolicy {
             on_throttle: self.on_throttle,
             max_pause: self.max_pause,
-            retries: self.retries,
+            retries: self.retries.unwrap_or(retries),
             retry_budget_percent: self.retry_budget,
             backoff: self.backoff,
             adaptive: self.adaptive,

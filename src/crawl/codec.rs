@@ -195,6 +195,12 @@ impl Decoder {
         Self { request, phase: Phase::Head, head_bytes: 0, interim: 0, seen: 0, keeps_alive: false, last_head }
     }
 
+    /// Expect the next response, to a request of this kind.
+    pub(super) fn restart_for(&mut self, request: RequestKind) {
+        self.request = request;
+        self.restart();
+    }
+
     /// Expect the next response.
     pub fn restart(&mut self) {
         (self.phase, self.head_bytes, self.interim, self.seen, self.keeps_alive) = (Phase::Head, 0, 0, 0, false);

@@ -22,7 +22,6 @@ use std::task::{Context, Poll};
 use crawlmark_harness::clock::{Nanos, wall_time};
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
 use crawlmark_harness::workload::{Flight, InFlight};
-use http::Method;
 
 pub(super) use self::deadline::Deadline;
 pub(super) use self::exchange::{Broken, ExchangeFailure, Unusable, Watch};
@@ -90,12 +89,11 @@ pub(super) struct Traffic {
 impl<S: Stream> Connection<S> {
     /// Start with a stream that has just been opened.
     pub(super) fn new(stream: S, spec: &CrawlSpec) -> Self {
-        let is_head = *spec.request.method() == Method::HEAD;
         Self {
             stream,
             input: Input::new(),
             output: Vec::new(),
-            decoder: Decoder::new(if is_head { RequestKind::Head } else { RequestKind::Other }),
+            decoder: Decoder::new(RequestKind::Other),
             head: None,
             held: spec.held,
             content: spec.options.content,
@@ -228,7 +226,8 @@ impl<S: Stream> Connection<S> {
     ) -> Result<Attempt, ExchangeFailure> {
         (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
         self.deadline.arm(watch);
-        self.decoder.restart();
+        let is_head = self.output.starts_with(b"HEAD ");
+        self.decoder.restart_for(if is_head { RequestKind::Head } else { RequestKind::Other });
         let mut exchange =
             Exchange { body, writing: Writing::On, expected, malformed: None, has_head: false, watch, left: 0 };
         let done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;

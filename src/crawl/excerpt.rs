@@ -23,8 +23,12 @@ pub(super) const SHORTEST: usize = 6;
 const WITHHELD: &str = "...";
 
 /// Return the start of a body as text; none of an empty one. A target may echo its request, so the words of the request's headers
-/// and body, and the secrets of its URL, are removed.
-pub(super) fn excerpt(body: &[u8], request: &RequestShape, path: &str) -> Option<String> {
+/// and body, and the secrets of its URL, are removed: of the request of all lines, and of that of its own line, if it has one.
+pub(super) fn excerpt(
+    body: &[u8],
+    (request, own): (&RequestShape, Option<&RequestShape>),
+    path: &str,
+) -> Option<String> {
     let kept = &body[..body.len().min(KEPT)];
     let mut text = String::from_utf8_lossy(kept).into_owned();
     let shown = redact::url(path);
@@ -32,7 +36,7 @@ pub(super) fn excerpt(body: &[u8], request: &RequestShape, path: &str) -> Option
     // Of a body of many megabytes, nearly every word is in no excerpt.
     let is_echoed = |word: &&str| text.contains(&word[..word.floor_char_boundary(LEAST)]);
     let mut withheld: Vec<String> = of_path.filter(is_echoed).map(str::to_owned).collect();
-    for sent in request.texts() {
+    for sent in request.texts().into_iter().chain(own.into_iter().flat_map(RequestShape::texts)) {
         withheld.extend(words(&sent).filter(is_echoed).map(str::to_owned));
     }
     for secret in request.short_secrets() {
@@ -109,13 +113,13 @@ mod tests {
             let header = format!("authorization: Bearer {secret}");
             let request = RequestShape::new("POST", std::slice::from_ref(&header), Bytes::from(format!("id=1 {secret}"))).unwrap();
             let body = format!("{before}no: {header}, /a?token={secret}&b=1, key: {secret}0");
-            let text = excerpt(body.as_bytes(), &request, &format!("/a?key={secret}0")).unwrap_or_default();
+            let text = excerpt(body.as_bytes(), (&request, None), &format!("/a?key={secret}0")).unwrap_or_default();
             let parts = (0..=secret.len() - 6).map(|at| &secret[at..at + 6]);
             for part in parts {
                 prop_assert!(!text.contains(part), "{text}");
             }
             prop_assert!(text.len() <= KEPT + 3 * WITHHELD.len());
-            prop_assert!(excerpt(&b" \n"[..end.min(2)], &request, "/").is_none());
+            prop_assert!(excerpt(&b" \n"[..end.min(2)], (&request, None), "/").is_none());
         }
     }
 
@@ -127,7 +131,7 @@ mod tests {
             ("x-a: b", "{\"pin\":[123456]}", "pin (123456) is wrong", "123456"),
         ] {
             let request = RequestShape::new("POST", &[header.to_owned()], Bytes::from(sent)).unwrap();
-            let text = excerpt(echoed.as_bytes(), &request, "/").unwrap();
+            let text = excerpt(echoed.as_bytes(), (&request, None), "/").unwrap();
             assert!(!text.contains(secret) && text.contains(WITHHELD), "{text}");
         }
     }
@@ -135,14 +139,14 @@ mod tests {
     #[test]
     fn short_parts_of_credentials_are_withheld_as_words() {
         let request = RequestShape::new("GET", &[], Bytes::new()).unwrap().withholding(["hi", "1234", "-"].into_iter());
-        let text = excerpt(b"hi: this password (1234) is not 12345-hi", &request, "/").unwrap();
+        let text = excerpt(b"hi: this password (1234) is not 12345-hi", (&request, None), "/").unwrap();
         assert_eq!(text, "...: this password (...) is not 12345-...");
     }
 
     #[test]
     fn an_error_page_is_shown_as_it_is() {
         let request = RequestShape::new("GET", &[], Bytes::new()).unwrap();
-        assert_eq!(excerpt(b"{\"error\":\"boom\"}\n", &request, "/items/1").unwrap(), "{\"error\":\"boom\"}");
-        assert_eq!(excerpt(&[b'x'; 999], &request, "/items/1").unwrap().len(), KEPT);
+        assert_eq!(excerpt(b"{\"error\":\"boom\"}\n", (&request, None), "/items/1").unwrap(), "{\"error\":\"boom\"}");
+        assert_eq!(excerpt(&[b'x'; 999], (&request, None), "/items/1").unwrap().len(), KEPT);
     }
 }

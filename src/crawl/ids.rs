@@ -65,14 +65,14 @@ impl Shuffle {
 }
 
 /// Mix the bits of a number: the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
-const fn mixed(number: u64) -> u64 {
+pub(super) const fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ (number >> 31)
 }
 
 /// Text of an ID: `width=8`, `hex`, `base36`, or a width and one of these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IdFormat {
     radix: u8,
     /// Least number of digits; zeros are put before shorter IDs.

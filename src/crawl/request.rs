@@ -16,6 +16,7 @@ use super::proxy::Absolute;
 use super::redirects::{Form, Redirected};
 use super::reuse::After;
 use super::targets::Targets;
+use super::template::PLACE;
 use super::{excerpt, redact};
 
 /// Default `User-Agent`.
@@ -24,13 +25,15 @@ const USER_AGENT_VALUE: &str = concat!("crawlmark/", env!("CARGO_PKG_VERSION"));
 /// Longest body that is copied after its head: one write of a joined buffer costs less than two writes.
 const FLAT_BODY_BYTES: usize = 16 << 10;
 
-/// Parts that every request of a crawl shares.
-#[derive(Debug, Clone)]
+/// Parts of a request other than its URL: those of every request of a crawl, or of a line of a request file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestShape {
     method: Method,
     host_header: HostHeader,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
+    /// True if the body has places for the ID. Its length is then no header of the shape.
+    has_id_in_body: bool,
     /// Text of IDs; none for plain numbers.
     id_format: Option<IdFormat>,
     /// Texts beside headers and body that reports must not repeat.
@@ -38,7 +41,7 @@ pub struct RequestShape {
 }
 
 /// Source of the `Host` header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum HostHeader {
     /// The host of the URL.
     OfUrl,
@@ -72,16 +75,38 @@ impl RequestShape {
     /// # Errors
     /// When the method or a header is no such thing, or is not the caller's to choose.
     pub fn new(method: &str, headers: &[String], body: Bytes) -> Result<Self, ShapeError> {
-        let bad_method = |_| ShapeError::Method(method.to_owned());
-        let method = Method::from_bytes(method.as_bytes()).map_err(bad_method)?;
-        if method == Method::CONNECT {
-            return Err(ShapeError::Unsupported(method.to_string()));
-        }
         let mut map = HeaderMap::new();
         map.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
         map.insert(ACCEPT, HeaderValue::from_static("*/*"));
-        if !body.is_empty() {
-            map.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        let (id_format, withheld) = (None, Vec::new());
+        Self::build(map, self::method(method)?, headers, Self { id_format, withheld, ..Self::empty(body) })
+    }
+
+    /// Return the shape of a request with a method, headers (`name: value`) and a body of its own, which may have places for the ID; the
+    /// rest is as in this one.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn own(&self, method: Option<&str>, headers: &[String], body: Option<Bytes>) -> Result<Self, ShapeError> {
+        let has_id_in_body = body.as_ref().map_or(self.has_id_in_body, |body| places(body).next().is_some());
+        let mut map: HeaderMap = self.headers.iter().cloned().collect();
+        map.remove(CONTENT_LENGTH);
+        let method = method.map_or_else(|| Ok(self.method.clone()), self::method)?;
+        let (body, id_format) = (body.unwrap_or_else(|| self.body.clone()), self.id_format);
+        // What this one withholds, it withholds itself.
+        Self::build(map, method, headers, Self { has_id_in_body, id_format, ..Self::empty(body) })
+    }
+
+    fn empty(body: Bytes) -> Self {
+        let (method, headers, withheld) = (Method::GET, Vec::new(), Vec::new());
+        let (host_header, id_format) = (HostHeader::OfUrl, None);
+        Self { method, host_header, headers, body, has_id_in_body: false, id_format, withheld }
+    }
+
+    /// Complete `shape`: headers as typed replace those of `map`.
+    fn build(mut map: HeaderMap, method: Method, headers: &[String], shape: Self) -> Result<Self, ShapeError> {
+        if !shape.body.is_empty() && !shape.has_id_in_body {
+            map.insert(CONTENT_LENGTH, HeaderValue::from(shape.body.len()));
         }
         let typed: Vec<_> = headers.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
         if typed.iter().filter(|(name, _)| *name == HOST).count() > 1 {
@@ -94,8 +119,8 @@ impl RequestShape {
             map.append(name, value);
         }
         let host_header = if map.contains_key(HOST) { HostHeader::Typed } else { HostHeader::OfUrl };
-        let headers: Vec<_> = map.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        Ok(Self { method, host_header, headers, body, id_format: None, withheld: Vec::new() })
+        let headers = map.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        Ok(Self { method, host_header, headers, ..shape })
     }
 
     /// Add texts that reports must not repeat: parts of credentials.
@@ -109,6 +134,12 @@ impl RequestShape {
     #[must_use]
     pub fn with_ids(self, id_format: Option<IdFormat>) -> Self {
         Self { id_format, ..self }
+    }
+
+    /// True if the body has a place for the ID.
+    #[must_use]
+    pub const fn has_id(&self) -> bool {
+        self.has_id_in_body
     }
 
     /// Return the text of IDs; none if they are plain decimal numbers.
@@ -128,13 +159,28 @@ impl RequestShape {
         &self.method
     }
 
-    /// The body of every request.
-    pub(super) fn body(&self) -> Bytes {
-        self.body.clone()
+    /// Return the body of the request for item `id`. Allocates only if that has a place for the ID.
+    pub(crate) fn body(&self, id: u64) -> Bytes {
+        if !self.has_id_in_body {
+            return self.body.clone();
+        }
+        let (mut body, mut end) = (Vec::with_capacity(self.body.len() + 20), 0);
+        for at in places(&self.body) {
+            body.extend_from_slice(&self.body[end..at]);
+            IdFormat::write_or_plain(self.id_format, id, &mut body);
+            end = at + PLACE.len();
+        }
+        body.extend_from_slice(&self.body[end..]);
+        body.into()
+    }
+
+    /// Return the length of a body that no header of the shape holds: one with a place for the ID.
+    pub(crate) fn length_of(&self, body: &Bytes) -> Option<HeaderValue> {
+        self.has_id_in_body.then(|| HeaderValue::from(body.len()))
     }
 
     /// Return the headers of every request, and apart from them the value of a `Host` that was typed.
-    pub(super) fn fields(&self) -> (HeaderMap, Option<&HeaderValue>) {
+    pub(crate) fn fields(&self) -> (HeaderMap, Option<&HeaderValue>) {
         let host = self.headers.iter().find(|(name, _)| *name == HOST).map(|(_, value)| value);
         (self.headers.iter().filter(|(name, _)| *name != HOST).cloned().collect(), host)
     }
@@ -161,6 +207,17 @@ impl RequestShape {
     }
 }
 
+fn method(text: &str) -> Result<Method, ShapeError> {
+    let method = Method::from_bytes(text.as_bytes()).map_err(|_| ShapeError::Method(text.to_owned()))?;
+    if method == Method::CONNECT { Err(ShapeError::Unsupported(method.to_string())) } else { Ok(method) }
+}
+
+/// Positions of the places for the ID in a body.
+fn places(body: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    let is_place = |part: &[u8]| part == PLACE.as_bytes();
+    body.windows(PLACE.len()).enumerate().filter(move |(_, part)| is_place(part)).map(|(at, _)| at)
+}
+
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
     let bad = || ShapeError::Header(redact::header(text));
     let (name, value) = text.split_once(':').ok_or_else(bad)?;
@@ -175,7 +232,7 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
 #[derive(Debug)]
 pub(super) struct Writer {
     targets: Arc<Targets>,
-    /// Shape of the requests that follow redirects.
+    /// Shape of the requests of lines without one of their own.
     shape: RequestShape,
     /// Method and the space after it.
     start: Vec<u8>,
@@ -220,10 +277,13 @@ impl Writer {
             if is_long { (Bytes::new(), shape.body.clone()) } else { (shape.body.clone(), Bytes::new()) };
         let start = [shape.method.as_str().as_bytes(), b" "].concat();
         let end = [&headers, &b"\r\n\r\n"[..], &body].concat();
-        let around_id = targets.only().filter(|_| host_value == HostValue::Shared).and_then(|target| {
-            let after_id = target.after?.as_bytes();
-            Some([[&start[..], target.before.as_bytes()].concat(), [after_id, &after_path, &end].concat()])
-        });
+        let around_id = targets
+            .only()
+            .filter(|target| host_value == HostValue::Shared && target.shape.is_none())
+            .and_then(|target| {
+                let after_id = target.after?.as_bytes();
+                Some([[&start[..], target.before.as_bytes()].concat(), [after_id, &after_path, &end].concat()])
+            });
         Self {
             targets: Arc::clone(targets),
             shape: shape.clone(),
@@ -238,39 +298,62 @@ impl Writer {
         }
     }
 
-    /// Overwrite `output` with the request that follows a redirect from host number `from`, body included. Credentials stay with their
-    /// host. Return an empty rest of the body.
+    /// Overwrite `output` with the request for item `id` that follows a redirect, body included. Credentials stay with their host.
+    /// Return an empty rest of the body.
     pub(super) fn write_redirected(
         &self,
-        (from, redirected): (usize, &Redirected),
+        (id, redirected): (u64, &Redirected),
         after: After,
         (output, absolute): (&mut Vec<u8>, Option<&Absolute>),
     ) -> &[u8] {
-        let RequestShape { method, headers, body, .. } = &self.shape;
+        let target = self.targets.of(id);
+        let shape = target.shape.unwrap_or(&self.shape);
         let Redirected { host, path, form, .. } = redirected;
         let (method, body) = match form {
-            Form::Same => (method.as_str(), &body[..]),
-            Form::Get => ("GET", &[][..]),
+            Form::Same => (shape.method.as_str(), shape.body(id)),
+            Form::Get => ("GET", Bytes::new()),
         };
+        let is_other = *host != target.host;
         let of_body = [CONTENT_LENGTH, CONTENT_TYPE, CONTENT_ENCODING];
         let of_host = [HOST, AUTHORIZATION, COOKIE];
         let is_sent = |name: &HeaderName| {
-            (*form == Form::Same || !of_body.contains(name)) && (*host == from || !of_host.contains(name))
+            (*form == Form::Same || !of_body.contains(name)) && (!is_other || !of_host.contains(name))
         };
         output.clear();
         output.extend_from_slice(&[method.as_bytes(), b" "].concat());
         output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.origin));
-        output.extend_from_slice(&[path.as_bytes(), b" HTTP/1.1"].concat());
-        if *host != from || self.shape.host_header == HostHeader::OfUrl {
-            output.extend_from_slice(&[b"\r\nhost: ", self.targets.hosts()[*host].header().as_bytes()].concat());
+        output.extend_from_slice(path.as_bytes());
+        let host = (is_other || shape.host_header == HostHeader::OfUrl).then_some(*host);
+        self.write_rest((shape, host, is_sent), (&body, after), (output, absolute));
+        &[]
+    }
+
+    /// Append what follows the path: the `Host` header of the host if it is given, the headers of `shape` that are sent, and the body.
+    fn write_rest(
+        &self,
+        (shape, host, is_sent): (&RequestShape, Option<usize>, impl Fn(&HeaderName) -> bool),
+        (body, after): (&Bytes, After),
+        (output, absolute): (&mut Vec<u8>, Option<&Absolute>),
+    ) {
+        let field = |output: &mut Vec<u8>, name: &[u8], value: &[u8]| {
+            for part in [b"\r\n", name, b": ", value] {
+                output.extend_from_slice(part);
+            }
+        };
+        output.extend_from_slice(b" HTTP/1.1");
+        if let Some(host) = host {
+            field(output, b"host", self.targets.hosts()[host].header().as_bytes());
         }
         output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.header));
-        for (name, value) in headers.iter().filter(|(name, _)| is_sent(name)) {
-            output.extend_from_slice(&[b"\r\n", name.as_str().as_bytes(), b": ", value.as_bytes()].concat());
+        for (name, value) in shape.headers.iter().filter(|(name, _)| is_sent(name)) {
+            field(output, name.as_str().as_bytes(), value.as_bytes());
+        }
+        if let Some(length) = shape.length_of(body) {
+            field(output, CONTENT_LENGTH.as_str().as_bytes(), length.as_bytes());
         }
         output.extend_from_slice(if after == After::Close { b"\r\nconnection: close" } else { b"" });
-        output.extend_from_slice(&[b"\r\n\r\n", body].concat());
-        &[]
+        output.extend_from_slice(b"\r\n\r\n");
+        output.extend_from_slice(body);
     }
 
     /// Overwrite `output` with the request for item `id`, with a `Connection` header if it is the last of its connection, in absolute
@@ -284,7 +367,10 @@ impl Writer {
             return &self.long_body;
         }
         let target = self.targets.of(id);
-        output.extend_from_slice(&self.start);
+        match target.shape {
+            None => output.extend_from_slice(&self.start),
+            Some(shape) => output.extend_from_slice(&[shape.method.as_str().as_bytes(), b" "].concat()),
+        }
         if let Some(absolute) = absolute {
             output.extend_from_slice(&absolute.origin);
         }
@@ -292,6 +378,11 @@ impl Writer {
         if let Some(after_id) = target.after {
             IdFormat::write_or_plain(self.id_format, id, output);
             output.extend_from_slice(after_id.as_bytes());
+        }
+        if let Some(shape) = target.shape {
+            let host = (shape.host_header == HostHeader::OfUrl).then_some(target.host);
+            self.write_rest((shape, host, |_| true), (&shape.body(id), after), (output, absolute));
+            return &[];
         }
         output.extend_from_slice(&self.after_path);
         if self.host_value == HostValue::OfTarget {

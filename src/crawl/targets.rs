@@ -6,19 +6,25 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use crawlmark_harness::plan::split_point;
 use crawlmark_harness::stats::MOST_GROUPS;
 use http::header::{HeaderValue, InvalidHeaderValue};
 
+use super::ids::mixed;
 use super::redact;
+use super::request::RequestShape;
 use super::template::{Flaw, PLACE, Template, TemplateError};
 
 /// A place for the ID that there is not.
 const NO_PLACE: u32 = u32::MAX;
 
+/// A request of its own that a line does not have.
+const NO_SHAPE: u32 = u32::MAX;
+
 /// Least length of an ID with hexadecimal letters or hyphens: shorter ones may be words.
 const LONG_ID: usize = 8;
 
-/// The lines of a crawl: item `i` asks line `i` modulo their number. One URL is one line.
+/// The lines of a crawl: item `i` asks line `i` modulo their number, or one that is drawn by weight. One URL is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
     hosts: Vec<Host>,
@@ -29,8 +35,53 @@ pub struct Targets {
     line_templates: Vec<u8>,
     /// The first templates by number: host and pattern.
     templates: Vec<(u32, String)>,
+    /// Requests of lines that are not as the flags say.
+    shapes: Vec<RequestShape>,
+    /// Number of the shape of each line, [`NO_SHAPE`] without one; empty if no line has one.
+    line_shapes: Vec<u32>,
+    order: Order,
     first: String,
     asks_ids: IdUse,
+}
+
+/// Line of each item. It depends on the item alone, so that every number of shards sends the same requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Order {
+    /// One after the other, again and again.
+    InTurn,
+    /// By weight, from a seed. Holds the sum of the weights up to each line, its own included.
+    Drawn { seed: u64, sums: Vec<u64> },
+    /// One after the other over so many shards, which take turns: see [`dealt`].
+    Dealt { shards: u32 },
+}
+
+/// Return the line of item `id` if items `0..lines` are split over `shards` (at least 1), and lines are dealt out to the shards one by
+/// one: each shard has every `shards`-th line, in order.
+pub(crate) fn dealt(id: u64, lines: u64, shards: u32) -> u64 {
+    let (lines, shards) = (lines.max(1), u64::from(shards.max(1)));
+    // The shard whose part of the split holds the item.
+    let shard = u64::try_from((u128::from(id + 1) * u128::from(shards) - 1) / u128::from(lines)).unwrap_or(0);
+    let (whole, start) = (lines / shards, split_point(lines, shards, shard));
+    match id - start {
+        turn if turn < whole => turn * shards + shard,
+        // The last turn is that of the shards with one line more.
+        _ => whole * shards + start - shard * whole,
+    }
+}
+
+/// A line of a crawl: a URL, and a request of its own if it has one.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Its URL.
+    pub template: Template,
+    /// Its method, headers and body; none for those of the flags.
+    pub shape: Option<RequestShape>,
+}
+
+impl From<Template> for Line {
+    fn from(template: Template) -> Self {
+        Self { template, shape: None }
+    }
 }
 
 /// Scheme of a URL.
@@ -90,13 +141,15 @@ struct UrlLine {
     host: u32,
 }
 
-/// Host and path of the request for an item.
+/// Host, path and shape of the request for an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestTarget<'a> {
     pub(super) host: usize,
     pub(super) before: &'a str,
     /// Part of the path after the ID; none when there is no place for it.
     pub(super) after: Option<&'a str>,
+    /// Its method, headers and body; none for those of the flags.
+    pub(super) shape: Option<&'a RequestShape>,
 }
 
 impl Host {
@@ -129,9 +182,9 @@ impl Targets {
     /// they come.
     ///
     /// # Errors
-    /// The first error of `templates`.
-    pub fn collect<E: From<TemplateError>>(
-        templates: impl IntoIterator<Item = Result<Template, E>>,
+    /// The first error of `lines`.
+    pub fn collect<L: Into<Line>, E: From<TemplateError>>(
+        lines: impl IntoIterator<Item = Result<L, E>>,
     ) -> Result<Self, E> {
         let mut numbers: HashMap<(Scheme, String, u16), u32> = HashMap::new();
         let mut patterns: HashMap<(u32, String), u8> = HashMap::new();
@@ -141,11 +194,15 @@ impl Targets {
             lines: Vec::new(),
             line_templates: Vec::new(),
             templates: Vec::new(),
+            shapes: Vec::new(),
+            line_shapes: Vec::new(),
+            order: Order::InTurn,
             first: String::new(),
             asks_ids: IdUse::No,
         };
-        for template in templates {
-            let template = template?;
+        let mut shapes: HashMap<RequestShape, u32> = HashMap::new();
+        for line in lines {
+            let Line { template, shape } = line?.into();
             let number = u32::try_from(targets.hosts.len()).unwrap_or(u32::MAX);
             let host = match numbers.entry((template.scheme(), template.host().to_ascii_lowercase(), template.port())) {
                 Entry::Occupied(known) => *known.get(),
@@ -173,18 +230,71 @@ impl Targets {
                 next
             });
             targets.line_templates.push(number);
+            targets.line_shapes.push(shape.map_or(NO_SHAPE, |shape| {
+                let next = u32::try_from(targets.shapes.len()).unwrap_or(NO_SHAPE);
+                *shapes.entry(shape).or_insert_with_key(|shape| {
+                    targets.shapes.push(shape.clone());
+                    next
+                })
+            }));
             let place = after.map_or(NO_PLACE, |_| u32::try_from(before.len()).unwrap_or(NO_PLACE));
             targets.paths.push_str(before);
             if let Some(after) = after {
                 targets.asks_ids = IdUse::Yes;
                 targets.paths.push_str(after);
             }
+            if targets
+                .line_shapes
+                .last()
+                .and_then(|number| targets.shapes.get(*number as usize))
+                .is_some_and(RequestShape::has_id)
+            {
+                targets.asks_ids = IdUse::Yes;
+            }
             targets.lines.push(UrlLine { end: targets.paths.len(), place, host });
         }
         targets.paths.shrink_to_fit();
         targets.lines.shrink_to_fit();
         targets.line_templates.shrink_to_fit();
+        if targets.shapes.is_empty() {
+            targets.line_shapes = Vec::new();
+        }
+        targets.line_shapes.shrink_to_fit();
         Ok(targets)
+    }
+
+    /// Have each item ask a line that is drawn by these weights, one per line, from `seed`.
+    #[must_use]
+    pub fn drawn(self, weights: impl Iterator<Item = u32>, seed: u64) -> Self {
+        let mut all = 0_u64;
+        let sums = weights.map(|weight| {
+            all += u64::from(weight);
+            all
+        });
+        Self { order: Order::Drawn { seed, sums: sums.collect() }, ..self }
+    }
+
+    /// Have `shards` shards take turns with the lines, each of which is one item.
+    #[must_use]
+    pub fn dealt(self, shards: u32) -> Self {
+        Self { order: Order::Dealt { shards }, ..self }
+    }
+
+    /// True if lines are drawn by weight.
+    #[must_use]
+    pub const fn is_drawn(&self) -> bool {
+        matches!(self.order, Order::Drawn { .. })
+    }
+
+    /// Requests of lines that are not as the flags say, each once.
+    #[must_use]
+    pub fn shapes(&self) -> &[RequestShape] {
+        &self.shapes
+    }
+
+    /// Return the method, headers and body of item `id`; none for those of the flags.
+    pub(super) fn shape_of(&self, id: u64) -> Option<&RequestShape> {
+        if self.shapes.is_empty() { None } else { self.of(id).shape }
     }
 
     /// The one line of a crawl of `template`.
@@ -248,7 +358,8 @@ impl Targets {
             let (before, after) = path.split_at(place as usize);
             (before, Some(after))
         };
-        RequestTarget { host: host as usize, before, after }
+        let shape = self.line_shapes.get(at).and_then(|number| self.shapes.get(*number as usize));
+        RequestTarget { host: host as usize, before, after, shape }
     }
 
     /// Return the target of every ID, if there is one for all of them.
@@ -263,11 +374,19 @@ impl Targets {
     }
 
     fn line(&self, id: u64) -> usize {
-        match self.lines.len() {
+        let line = match (&self.order, self.lines.len() as u64) {
             // Most crawls have one, and need no division.
-            0 | 1 => 0,
-            lines => usize::try_from(id % lines as u64).unwrap_or(0),
-        }
+            (_, 0 | 1) => 0,
+            (Order::InTurn, lines) => id % lines,
+            (Order::Drawn { seed, sums }, _) => {
+                // The upper half of the product is a number below the sum of all weights.
+                let drawn = u128::from(mixed(mixed(*seed).wrapping_add(id)));
+                let at = u64::try_from((drawn * u128::from(sums.last().copied().unwrap_or(0))) >> 64).unwrap_or(0);
+                sums.partition_point(|sum| *sum <= at) as u64
+            }
+            (Order::Dealt { shards }, lines) => dealt(id.min(lines - 1), lines, *shards),
+        };
+        usize::try_from(line).unwrap_or(0)
     }
 }
 
@@ -298,6 +417,8 @@ impl std::fmt::Display for Targets {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn targets(lines: &[&str]) -> Targets {
@@ -308,7 +429,7 @@ mod tests {
     fn items_go_round_the_lines() {
         let targets = targets(&["http://a/x/{id}?b=1", "http://b:81/y", "http://A:80", "http://b:81/{id}"]);
         let of = |id: u64| {
-            let RequestTarget { host, before, after } = targets.of(id);
+            let RequestTarget { host, before, after, .. } = targets.of(id);
             assert_eq!(host, targets.host_of(id) as usize);
             (host, before, after)
         };
@@ -350,6 +471,30 @@ mod tests {
         let one = Targets::one(&"http://h/items".parse().unwrap()).unwrap();
         assert_eq!((one.to_string(), one.of(7).after), ("http://h/items/{id}".to_owned(), Some("")));
         assert_eq!(targets(&["http://h/items"]).asks_ids(), IdUse::No);
+    }
+
+    #[test]
+    fn weights_decide_how_often_a_line_is_drawn() {
+        let lines = targets(&["http://a/0", "http://a/1", "http://a/2"]).drawn([1, 0, 3].into_iter(), 7);
+        let mut counts = [0_u32; 3];
+        (0..4_000).for_each(|id| counts[lines.line(id)] += 1);
+        // 1,000 expected, with a standard deviation of 27.
+        assert!(counts[1] == 0 && counts[0].abs_diff(1_000) < 140, "{counts:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn shards_take_turns_with_the_lines_of_a_recording(lines in 1..2_000_u64, shards in 1..40_u32) {
+            let parts = |shard: u64| split_point(lines, shards.into(), shard)..split_point(lines, shards.into(), shard + 1);
+            let mut all = Vec::new();
+            for shard in 0..u64::from(shards) {
+                let own: Vec<u64> = parts(shard).map(|id| dealt(id, lines, shards)).collect();
+                prop_assert!(own.windows(2).all(|pair| pair[0] < pair[1] && pair[1] - pair[0] < 2 * u64::from(shards)), "{own:?}");
+                all.extend(own);
+            }
+            all.sort_unstable();
+            prop_assert!(all.into_iter().eq(0..lines));
+        }
     }
 
     #[test]

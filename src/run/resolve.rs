@@ -4,15 +4,18 @@ mod addresses;
 mod http;
 mod proxies;
 mod request;
+mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlmark_harness::plan::{LOCAL_IPS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, RunPlan};
+use crawlmark_harness::plan::{
+    Arrivals, LOCAL_IPS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, Recorded, RunPlan,
+};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{IdRange, RateShape};
@@ -21,14 +24,15 @@ use crawlmark_results::run::gates::{Breach, Condition, Objective};
 use crawlmark_results::run::report::{Labels, Placement, TLS_TRUST, UNVERIFIED};
 
 use self::addresses::{find_all, is_own, keep_reachable, on_this_machine, refuse_unlimited_strangers};
-use super::{Strictness, urls};
+pub(super) use self::request::read as read_body;
+use self::targets::{Chosen, check_replay, mean_rate, methods};
+use super::Strictness;
 use crate::behaviour::{Typed, check_processes};
 use crate::cli::{Auto, RunArgs, UseOfTls};
 use crate::crawl::proxy::{Proxies, Session};
 use crate::crawl::tls::{Resume, Settings, Tls, Trust};
 use crate::crawl::{
     ConnectTo, CrawlOptions, CrawlSpec, Expectations, HoldHeader, IdUse, Reuse, Scheme, Targets, Template,
-    TemplateError,
 };
 use crate::error::Error;
 use crate::target::Target;
@@ -63,6 +67,8 @@ pub(super) struct Resolved {
     pub(super) bundled: Option<BundledTarget>,
     /// Hosts without an address, by their number. There is another one that has some.
     pub(super) unresolved: Vec<(usize, Error)>,
+    /// Note on what is left out of the file of requests.
+    pub(super) note: Option<String>,
 }
 
 /// The bundled target of a run.
@@ -115,7 +121,8 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     check_alone(&args)?;
     let cores = usable_cpus().len().max(1);
     let (method, request) = request::choose(&args)?;
-    let (targets, bundled_template) = choose_targets(&args)?;
+    let Chosen { targets, bundled: bundled_template, times, note } = targets::choose(&args, &request)?;
+    let method = methods(method, &targets);
     let expect = choose_expectations(&args, bundled_template.is_some(), &method)?;
     let mut workload = BTreeMap::from([
         ("method".to_owned(), method),
@@ -133,34 +140,31 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         Some(template) => (Default::default(), Some(bundle(&args, template, &mut workload)?)),
     };
     check_connect_to(&args.connect_to, &targets, bundled.as_ref())?;
-    let http = http::choose(&args, targets.hosts(), proxies.as_ref(), &mut workload)?;
+    let http = http::choose(&args, &targets, proxies.as_ref(), &mut workload)?;
     let tls = tls(&args, &targets, bundled.as_ref(), &mut workload)?;
     keep_reachable(args.local_ips.as_ref(), &targets, (&mut addresses, proxies.as_ref()))?;
-    let rate = args.rate.map(|rate| rate.peak);
+    let is_replay = args.arrivals == Arrivals::Replay;
+    let rate = if is_replay { Some(mean_rate(&times)) } else { args.rate.map(|rate| rate.peak) };
     refuse_unlimited_strangers(targets.hosts(), (&addresses, proxies.as_ref()), rate)?;
-    let is_list = args.urls.is_some() && targets.asks_ids() == IdUse::No;
-    let all = if is_list && args.duration.is_none() {
-        IdRange { start: 0, end: targets.lines() as u64 }
-    } else {
-        DEFAULT_IDS
-    };
-    let ids = choose_ids(args.ids, args.requests, all);
+    let (ids, bounded) = choose_ids(&args, &targets);
     let lookups = addresses::lookups(&args, targets.hosts(), proxies.as_ref(), &mut workload)?;
     let options = request::options(&args, (ids, targets.hosts().len()), &mut workload)?;
-    let bounded = args.ids.is_some() || args.requests.is_some() || args.duration.is_some() || is_list;
     let per_host = args.per_host.resolve(u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX));
+    // A window may have all of its requests at once, and nothing is saved for the next one.
+    let window = window(&args)?;
     let shards = match args.shards {
-        Auto::Auto => fitting_shards(cores, args.connections, per_host, args.burst),
+        Auto::Auto if args.arrivals == Arrivals::Waves => 1,
+        Auto::Auto => fitting_shards(cores, args.connections, per_host, args.burst.or(window)),
         Auto::Exactly(shards) => shards,
     };
     check_spinning(args.pacing, shards, cores)?;
+    let (targets, recorded) =
+        if is_replay { targets::deal(targets, &times, shards) } else { (targets, Recorded::default()) };
     // What the requests of an open loop may do at once is up to its timetable.
     let budget = rate.filter(|_| args.arrivals.gaps().is_none());
-    let at_start = budget.map_or(0, |_| args.burst.unwrap_or(u64::from(shards)));
-    let burst = args.burst.or(budget.map(|rate| RunPlan::default_burst(&rate, shards))).unwrap_or(0);
-    if let (Some(rate), None) = (args.rate.filter(|rate| matches!(rate.shape, RateShape::Ramp { .. })), args.duration) {
-        return Err(usage(PlanError::RampTime(rate.to_string())));
-    }
+    let own_burst = args.burst.or(window);
+    let at_start = budget.map_or(0, |_| own_burst.unwrap_or(u64::from(shards)));
+    let burst = own_burst.or(budget.map(|rate| RunPlan::default_burst(&rate, shards))).unwrap_or(0);
     let plan = RunPlan {
         target: targets.to_string(),
         workload,
@@ -173,8 +177,9 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         burst,
         at_start,
         arrivals: args.arrivals,
+        recorded,
         pacing: args.pacing,
-        throttling: args.throttling.resolve(),
+        throttling: args.throttling.resolve(args.arrivals),
         per_host,
         duration: args.duration.or((!bounded).then_some(DEFAULT_DURATION)),
         warmup: args.warmup.unwrap_or_default(),
@@ -211,7 +216,19 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
         bundled,
         unresolved,
+        note,
     })
+}
+
+/// Return the requests of a window; none of a rate without windows, or of an open loop, whose requests have times.
+fn window(args: &RunArgs) -> Result<Option<u64>, Error> {
+    let is_closed = args.arrivals.gaps().is_none();
+    match args.rate.filter(|rate| is_closed && matches!(rate.shape, RateShape::Windows { .. })) {
+        Some(_) if args.burst.is_some() => {
+            Err(usage("--burst does not work with a --rate in windows, which has one of its own: remove --burst"))
+        }
+        rate => Ok(rate.map(|rate| rate.peak.permits)),
+    }
 }
 
 /// Return the conditions for a good response; of the bundled target, the items that it serves.
@@ -226,6 +243,10 @@ fn choose_expectations(args: &RunArgs, is_bundled: bool, method: &str) -> Result
 /// Check flags that depend on no other.
 fn check_alone(args: &RunArgs) -> Result<(), Error> {
     check_tags(&args.tags)?;
+    check_replay(args)?;
+    if let (Some(rate), None) = (args.rate.filter(|rate| matches!(rate.shape, RateShape::Ramp { .. })), args.duration) {
+        return Err(usage(PlanError::RampTime(rate.to_string())));
+    }
     if args.connect_timeout.is_zero() { Err(usage("--connect-timeout must be longer than 0")) } else { Ok(()) }
 }
 
@@ -248,9 +269,15 @@ fn check_spinning(pacing: Pacing, shards: u32, cores: usize) -> Result<(), Error
 /// Record settings that most crawls leave at their defaults.
 fn note_what_is_rare(args: &RunArgs, targets: &Targets, workload: &mut BTreeMap<String, String>) {
     let mut note = |name: &str, value: String| drop(workload.insert(name.to_owned(), value));
-    if let Some(file) = &args.urls {
-        note("urls", file.display().to_string());
+    if let Some((flag, file)) = args.list() {
+        note(&flag[2..].replace('-', "_"), file.display().to_string());
         note("lines", targets.lines().to_string());
+    }
+    if targets.is_drawn() {
+        note("order", "by weight".to_owned());
+    }
+    if let Some(speed) = args.speed {
+        note("speed", speed.to_string());
     }
     let reuse = reuse(args);
     if reuse != Reuse::default() {
@@ -339,37 +366,22 @@ fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
     all.map(|objective| objective.check(plan).map(|()| objective)).collect::<Result<_, _>>().map_err(usage)
 }
 
-/// Return the targets of the crawl, with the template of the bundled target when that is crawled.
-fn choose_targets(args: &RunArgs) -> Result<(Targets, Option<Template>), Error> {
-    let bundled = match (args.urls.as_deref(), args.url.as_deref()) {
-        (Some(file), _) => return Ok((read_urls(file)?, None)),
-        (None, Some(url)) => {
-            return Ok((Targets::one(&url.parse().map_err(|error| no_url(&error))?).map_err(usage)?, None));
-        }
-        (None, None) => {
-            let scheme = if args.target_tls { Scheme::Https } else { Scheme::Http };
-            format!("{}127.0.0.1{BUNDLED_PATH}", scheme.prefix()).parse().map_err(usage)?
-        }
-    };
-    Ok((Targets::one(&bundled).map_err(usage)?, Some(bundled)))
-}
-
-/// Explain why an argument is not a URL: perhaps it is the value of a flag that takes none.
-fn no_url(error: &TemplateError) -> Error {
-    let hint = match error {
-        TemplateError::NoUrl(_) => "; a flag whose value is optional takes it after =, as in --adaptive=aimd",
-        _ => "",
-    };
-    usage(format!("{error}{hint}"))
-}
-
-/// The IDs that were asked for: those of a range, the first so many, or `all`.
-fn choose_ids(ids: Option<IdRange>, requests: Option<u64>, all: IdRange) -> IdRange {
-    match (ids, requests) {
+/// Choose the IDs, and say if they or a flag bound the run: a range, the first so many, each line of a list once, or more than any run
+/// crawls.
+fn choose_ids(args: &RunArgs, targets: &Targets) -> (IdRange, bool) {
+    let lines = IdRange { start: 0, end: targets.lines() as u64 };
+    if args.arrivals == Arrivals::Replay {
+        // Each request is one item; those beyond `-n` are not among them.
+        return (lines, true);
+    }
+    let is_list = args.list().is_some() && targets.asks_ids() == IdUse::No && !targets.is_drawn();
+    let ids = match (args.ids, args.requests) {
         (ids, Some(count)) => ids.unwrap_or(IdRange { start: 0, end: u64::MAX }).first(count),
         (Some(ids), None) => ids,
-        (None, None) => all,
-    }
+        (None, None) if is_list && args.duration.is_none() => lines,
+        (None, None) => DEFAULT_IDS,
+    };
+    (ids, is_list || args.ids.is_some() || args.requests.is_some() || args.duration.is_some())
 }
 
 /// Each shard needs a connection, one to each host, and a burst; one more than there are cores only waits for the others.
@@ -425,16 +437,13 @@ fn usage(error: impl std::fmt::Display) -> Error {
     Error::Usage(error.to_string())
 }
 
-fn read_urls(file: &Path) -> Result<Targets, Error> {
-    urls::read(file).map_err(|error| usage(format!("--urls {}: {error}", file.display())))
-}
-
 /// Say why the target may be public; none if it is on this machine or in a private network. Looks up its host's name.
 ///
 /// # Errors
 /// When there is no such target, or no host has an address.
 pub(crate) fn stranger(args: &RunArgs) -> Result<Option<String>, Error> {
-    let (targets, bundled) = choose_targets(args)?;
+    let (_, request) = request::choose(args)?;
+    let Chosen { targets, bundled, .. } = targets::choose(args, &request)?;
     if bundled.is_some() || args.connection.unix_socket.is_some() {
         return Ok(None);
     }

@@ -151,7 +151,7 @@ fn usage<T>(why: String) -> Result<T, Error> {
 
 /// True if it is not the bundled target that is crawled.
 const fn is_foreign(typed: &RunArgs) -> bool {
-    typed.url.is_some() || typed.urls.is_some()
+    !typed.is_bundled()
 }
 
 /// Refuses flags that set the pace, for what is measured then is they, and what cannot be had of many rounds that end by the clock.
@@ -169,10 +169,7 @@ fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
             "--adaptive chooses the number of connections, which is set by each size",
         ),
         (typed.requests.is_some(), "-n ends a run after a number of items, but rounds last a fixed time (-d)"),
-        (
-            typed.urls.as_ref().is_some_and(|file| file.as_os_str() == "-"),
-            "--urls - is read once, and there are many rounds",
-        ),
+        (typed.list_of_input().is_some(), "a list from standard input is read once, and there are many rounds"),
     ];
     match refused.into_iter().find(|(is_given, _)| *is_given) {
         Some((_, why)) => usage(format!("{why}: {leave}")),
@@ -290,7 +287,7 @@ fn ceiling_words(words: &[String], typed: &RunArgs) -> Vec<String> {
     if let Some(at) = typed.url.as_ref().and_then(|url| words.iter().position(|word| word == url)) {
         words.remove(at);
     }
-    for flag in ["--expect", "--urls"] {
+    for flag in ["--expect", "--urls", "--requests-file"] {
         while let Some(at) = words.iter().position(|word| names(word, flag)) {
             let value = usize::from(words[at] == flag);
             words.drain(at..=(at + value).min(words.len() - 1));
@@ -302,9 +299,9 @@ fn ceiling_words(words: &[String], typed: &RunArgs) -> Vec<String> {
 
 /// Describe the target without secrets.
 fn target(typed: &RunArgs, kind: &[String], processes: Option<u32>) -> String {
-    match (&typed.url, &typed.urls) {
-        (Some(url), _) => redact::url(url),
-        (None, Some(file)) => format!("the URLs in {}", file.display()),
+    match (&typed.url, typed.list()) {
+        (_, Some((_, file))) => format!("the URLs in {}", file.display()),
+        (Some(url), None) => redact::url(url),
         (None, None) => {
             let processes = processes.unwrap_or(1);
             let plural = if processes == 1 { "process" } else { "processes" };

@@ -326,16 +326,22 @@ fn ctrl_z_stops_the_round_of_a_comparison_as_well() {
 }
 
 /// What each command that runs rounds is called with for short ones.
-const STUDIES: [&[&str]; 4] = [
+const STUDIES: [&[&str]; 5] = [
     &["ab", "--out", "out", "--", "-n", "200", "-c", "2", "-s", "1", "--target-processes", "1"],
     &["scale", "--out", "out", "--no-ceiling", "-s", "1,2", "-d", "1s", "--", "--target-processes", "1"],
     &["capacity", "--out", "out", "--probe", "1s", "--warmup", "0s", "--rest", "0s", "--", "--target-limit", "50/s"],
     &["ladder", "--out", "out", "-d", "1s"],
+    &["patterns", "--out", "out", "-d", "1s"],
 ];
 
 /// Name of the result that each study saves, the field of its rounds, and the least number of rounds in a result.
-const SAVED: [(&str, &str, usize); 4] =
-    [("comparison", "rounds", 2), ("scale", "rounds", 1), ("capacity", "probes", 1), ("ladder", "rungs", 1)];
+const SAVED: [(&str, &str, usize); 5] = [
+    ("comparison", "rounds", 2),
+    ("scale", "rounds", 1),
+    ("capacity", "probes", 1),
+    ("ladder", "rungs", 1),
+    ("patterns", "patterns", 1),
+];
 
 /// The result of a study that a signal ended, and how many rounds are in it. It fits its schema and is marked.
 #[track_caller]

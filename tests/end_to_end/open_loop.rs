@@ -96,7 +96,7 @@ fn a_pause_that_the_target_asks_for_puts_the_timetable_off() {
 fn arrivals_that_make_no_sense_are_refused() {
     assert_refused(&[
         (&["URL", "--arrivals", "constant"], "--arrivals constant needs a --rate"),
-        (&["URL", "--arrivals", "sometimes", "--rate", "1"], "asap, constant, poisson"),
+        (&["URL", "--arrivals", "sometimes", "--rate", "1"], "asap, waves, constant, poisson, replay"),
         (&["URL", "--arrivals", "poisson", "--rate", "9", "--burst", "3"], "--burst is for budgets"),
         (&["URL", "-d", "1s", "-w", "1s"], "--warmup 1s leaves nothing of --duration 1s"),
         (&["URL", "--grace", "2h"], "--grace 2h is out of range: at most 1h"),

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! in whole nanoseconds, rounded down: a window holds no more than it may, to within a nanosecond. Of a rate that stays and
-//! shares that have not moved, `v(t)` is `t`, exactly. Pure; called by the pacer and by the report.
+//! shares that have not moved, `v(t)` is `t`, exactly. In windows it stands still until the next one begins. Pure; called by the pacer and by the report.
 
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ impl Curve {
     pub fn at(&self, t: u64) -> u64 {
         let permits = match self.shape {
             RateShape::Constant => return t,
+            RateShape::Windows { every_ns } => return t - t % every_ns.max(1),
             RateShape::Ramp { from, to } => {
                 let ramp = u128::from(self.ramp_ns.max(1));
                 let (climbing, rest) = (u128::from(t).min(ramp), u128::from(t).saturating_sub(ramp));
@@ -226,7 +227,8 @@ mod tests {
         let steps = (1..1_000_u64, 1..1_000_u64, 1..300_u64, 1..500_u64).prop_map(move |(a, b, c, every_ns)| {
             RateShape::Steps { from: rate(a), to: rate(b), step: rate(c), every_ns }
         });
-        prop_oneof![Just(RateShape::Constant), ramp, steps]
+        let windows = (1..500_u64).prop_map(|every_ns| RateShape::Windows { every_ns });
+        prop_oneof![Just(RateShape::Constant), ramp, steps, windows]
     }
 
     proptest! {
@@ -236,8 +238,9 @@ mod tests {
         ) {
             let curve = Curve { shape, ramp_ns };
             let (one, other) = (curve.at(t), curve.at(t + later));
-            // Rounding down may hold back a nanosecond, which is then made up for.
-            prop_assert!(one <= other && other - one <= later + 1, "{one} {other}");
+            // Rounding down may hold back a nanosecond, which is then made up for; a window all of its time.
+            let held_back = if let RateShape::Windows { every_ns } = shape { every_ns } else { 1 };
+            prop_assert!(one <= other && other <= t + later && other - one <= later + held_back, "{one} {other}");
         }
 
         #[test]

@@ -22,7 +22,7 @@ use fastrand::Rng;
 
 use super::tempo::Curve;
 use crate::clock::Nanos;
-use crate::plan::{Gaps, TimetablePlan};
+use crate::plan::{Gaps, Recorded, TimetablePlan};
 
 /// Positions are counted in mean gaps, in 2^-32 of one.
 const ONE: u128 = 1 << 32;
@@ -39,13 +39,15 @@ pub struct Timetable {
     /// Nothing is scheduled at this moment or later.
     ends: Nanos,
     draws: Rng,
-    /// Position of the next request, in `ONE`s.
+    /// Position of the next request, in `ONE`s; of a recording, its item.
     position: u128,
     next: Nanos,
     shift_ns: u64,
     /// Those that were taken and given back, in order; all before the next one.
     returned: VecDeque<Nanos>,
     taken: u64,
+    /// Times of the items, if these are replayed.
+    recorded: Recorded,
 }
 
 impl Timetable {
@@ -63,13 +65,26 @@ impl Timetable {
             shift_ns: 0,
             returned: VecDeque::new(),
             taken: 0,
+            recorded: Recorded::default(),
         };
         table.position = match plan.gaps {
             Gaps::Even => u128::from(plan.offset) * ONE,
             Gaps::Exponential => table.draw(u64::from(plan.offset) + 1),
+            Gaps::Recorded => 0,
         };
         table.next = table.instant();
         table
+    }
+
+    /// Schedule items at their recorded times, from item `first` on. Other gaps stay as they are.
+    #[must_use]
+    pub fn replaying(mut self, recorded: &Recorded, first: u64) -> Self {
+        if self.plan.gaps != Gaps::Recorded {
+            return self;
+        }
+        (self.recorded, self.position) = (recorded.clone(), u128::from(first));
+        self.next = self.instant();
+        self
     }
 
     /// When the next request is scheduled; the end of time when there are no more.
@@ -147,6 +162,7 @@ impl Timetable {
         self.position += match self.plan.gaps {
             Gaps::Even => u128::from(self.plan.stride.max(1)) * ONE,
             Gaps::Exponential => self.draw(u64::from(self.plan.stride.max(1))),
+            Gaps::Recorded => 1,
         };
         self.next = self.instant();
     }
@@ -158,6 +174,12 @@ impl Timetable {
     }
 
     fn instant(&self) -> Nanos {
+        if self.plan.gaps == Gaps::Recorded {
+            let item = usize::try_from(self.position).unwrap_or(usize::MAX);
+            let after = self.recorded.0.get(item).map(|after| after.saturating_add(self.shift_ns));
+            let at = after.map_or(u64::MAX, |after| self.start.0.saturating_add(after));
+            return if at < self.ends.0 { Nanos(at) } else { Nanos(u64::MAX) };
+        }
         let rate = self.plan.rate;
         let gaps = self.position.saturating_mul(u128::from(rate.period_ns)) / u128::from(rate.permits.max(1));
         let own = u64::try_from(gaps / ONE).unwrap_or(u64::MAX);

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,23 +19,29 @@ pub enum Arrivals {
     /// slows its client down, so the waiting that it would cause others is not seen.
     #[default]
     Asap,
+    /// Closed loop in waves: as many items as may be in flight start at once, and the next ones when all of them have ended.
+    Waves,
     /// Open loop: the rate says when each request is scheduled, at even intervals, however the target does.
     Constant,
     /// Open loop, at random instants: as many independent users arrive (a Poisson process of the same rate).
     Poisson,
+    /// Open loop, as recorded: each item has a time of its own.
+    Replay,
 }
 
 impl Arrivals {
     /// Every one, as typed.
-    pub const ALL: [Self; 3] = [Self::Asap, Self::Constant, Self::Poisson];
+    pub const ALL: [Self; 5] = [Self::Asap, Self::Waves, Self::Constant, Self::Poisson, Self::Replay];
 
     /// As typed and reported.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Asap => "asap",
+            Self::Waves => "waves",
             Self::Constant => "constant",
             Self::Poisson => "poisson",
+            Self::Replay => "replay",
         }
     }
 
@@ -42,9 +49,10 @@ impl Arrivals {
     #[must_use]
     pub const fn gaps(self) -> Option<Gaps> {
         match self {
-            Self::Asap => None,
+            Self::Asap | Self::Waves => None,
             Self::Constant => Some(Gaps::Even),
             Self::Poisson => Some(Gaps::Exponential),
+            Self::Replay => Some(Gaps::Recorded),
         }
     }
 }
@@ -72,6 +80,19 @@ pub enum Gaps {
     Even,
     /// Drawn from an exponential distribution.
     Exponential,
+    /// Those between the times of the items.
+    Recorded,
+}
+
+/// Time of each item of a recording, ns after the start, in the order of the IDs; ascending within the IDs of each shard. Shared by the
+/// shards as it is: 8 bytes per item. Empty without a recording.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Recorded(pub Arc<[u64]>);
+
+impl fmt::Debug for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} times", self.0.len())
+    }
 }
 
 /// A shard's part of the run's timetable: of its instants, numbered from 0, those whose number leaves `offset` when divided
@@ -80,7 +101,7 @@ pub enum Gaps {
 pub struct TimetablePlan {
     /// The gaps.
     pub gaps: Gaps,
-    /// The rate of the whole run; the highest one when it changes.
+    /// The rate of the whole run; the highest one when it changes, the mean one of a recording.
     pub rate: Rate,
     /// Number of shards; at least 1.
     pub stride: u32,

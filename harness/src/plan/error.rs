@@ -56,6 +56,19 @@ pub enum PlanError {
     /// More than a shard could ever send.
     #[error("--rate {0}/s with --arrivals is more than {MAX_ARRIVALS_PER_S}/s for each shard, which none could send")]
     ArrivalsTooFast(u64),
+    /// Shards that would wait for each other.
+    #[error(
+        "--arrivals waves needs one shard, which waits for all requests of a wave: --shards {0} is too many, use -s 1"
+    )]
+    Waves(u32),
+    /// Items without a recorded time, or the reverse.
+    #[error("--arrivals replay needs a recorded time for each item: {times} of {items} have one")]
+    Recorded {
+        /// Items of the plan.
+        items: u64,
+        /// Times that it has.
+        times: u64,
+    },
     /// A burst where none can be.
     #[error(
         "--burst is for budgets: with --arrivals {0} each request has its own time, and a late one is sent at once"

@@ -6,11 +6,14 @@
 
 use std::collections::VecDeque;
 
+use crate::plan::Arrivals;
 use crate::units::IdRange;
 
 /// Shards that have nothing left to do, and those that were asked to share.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
+    /// True if IDs stay where they are: those of a recording, of which each shard has the times of its own.
+    are_fixed: bool,
     hungry: VecDeque<usize>,
     asked: Vec<RangeRequest>,
 }
@@ -44,6 +47,11 @@ pub(super) enum RangeMessage {
 }
 
 impl Ranges {
+    /// The moves of a run with these arrivals.
+    pub(super) fn of(arrivals: Arrivals) -> Self {
+        Self { are_fixed: arrivals == Arrivals::Replay, ..Self::default() }
+    }
+
     /// Shard `i` has nothing left.
     pub(super) fn idle(&mut self, i: usize) {
         self.hungry.push_back(i);
@@ -86,7 +94,7 @@ impl Ranges {
                     && self.asked.iter().all(|ask| ask.donor != *i && ask.thief != Some(*i))
             };
             let donor = (0..rests.len())
-                .filter(|i| rests[*i].works && rests[*i].ids >= 2)
+                .filter(|i| !self.are_fixed && rests[*i].works && rests[*i].ids >= 2)
                 .filter(is_free)
                 .max_by_key(|i| rests[*i].ids);
             match donor {

@@ -58,6 +58,11 @@ pub enum RateError {
         "`{0}` does not say how long a step lasts: write a time of at least 1ms after the @, as in 100:1000:100@10s"
     )]
     StepTime(String),
+    /// A window without a time or without requests.
+    #[error(
+        "`{0}` is not a number of requests per window: write a whole N of at least 1 and a time of at least 1ms, as in '10 per 1s'"
+    )]
+    Window(String),
     /// Steps of nothing.
     #[error("`{0}` has steps of 0: write how much each adds, as in 100:1000:100@10s (or takes off, when A is above B)")]
     StepSize(String),

@@ -33,7 +33,7 @@ pub use self::metric::{Metric, Quantile, Quantity, Stat, Unit};
 pub use self::parse::{ConditionError, Fault};
 pub use self::shortage::Shortage;
 use crate::run::report::GateReport;
-use crawlmark_harness::plan::{Arrivals, RunPlan};
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::Series;
 
 /// Consequence of a broken condition.
@@ -106,7 +106,7 @@ impl Objective {
             return Err(ObjectiveError::OnlyAtTheEnd(text, metric.to_string()));
         }
         let of_responses = metric.series().is_some_and(is_response);
-        if of_responses && plan.arrivals == Arrivals::Asap {
+        if of_responses && plan.arrivals.gaps().is_none() {
             return Err(ObjectiveError::NoResponse(flag, text));
         }
         if metric == Metric::Of(Quantity::BudgetUtilisation) && !plan.has_budget() {
@@ -157,6 +157,7 @@ const fn is_response(series: Series) -> bool {
 mod tests {
     use super::*;
     use crawlmark_harness::fixtures::plan;
+    use crawlmark_harness::plan::Arrivals;
     use crawlmark_harness::units::Rate;
 
     #[test]

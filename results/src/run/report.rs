@@ -69,7 +69,7 @@ pub use self::totals::{Ledger, Totals};
 pub use self::validity::{Evidence, Validity, Verdict};
 pub(crate) use self::validity::{SUSPENSION, thresholds};
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, TlsCounts};
 use crawlmark_harness::supervisor::{Moved, RunRecord, Stopped};
 use crawlmark_harness::wire::{BindingTimes, Usage};
@@ -307,7 +307,8 @@ impl Report {
             &warm,
             plan.warmup.as_secs_f64(),
         );
-        if plan.rate.is_some() {
+        // The rate of a recording is its mean, and no second's.
+        if plan.rate.is_some() && plan.arrivals != Arrivals::Replay {
             intervals = intervals.into_iter().map(|row| row.with_offer(plan, record, duration_s)).collect();
         }
         let wall_s = record.finished_at.duration_since(record.started_at).map_or(0.0, |wall| wall.as_secs_f64());

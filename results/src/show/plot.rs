@@ -11,7 +11,7 @@
 //! | `flight`, `lanes`, `connections`, `budget` | requests in flight, shards, connections, rate budget |
 //! | `errors`, `events` | errors and their causes; stalls, pauses and other marks in plots over time |
 //! | [`overlay`] | several runs on one page |
-//! | `pairs`, `history`, `scaling`, `capacity`, `climb`, `costs` | studies: `ab`, `compare`, `scale`, `capacity`, `ladder`, side by side |
+//! | `pairs`, `history`, `scaling`, `capacity`, `climb`, `patterns`, `costs` | studies: `ab`, `compare`, `scale`, `capacity`, `ladder`, `patterns`, side by side |
 //! | `seconds` | steps of plots over time |
 //! | `png` | PNG files |
 //! | `../doc/page.js` | interaction on a page: values, zoom, legends |
@@ -30,6 +30,7 @@ mod lanes;
 mod latency;
 pub mod overlay;
 mod pairs;
+mod patterns;
 mod png;
 mod scaling;
 mod seconds;
@@ -41,6 +42,7 @@ pub use self::climb::climb;
 pub use self::costs::{Cost, costs};
 pub use self::history::history;
 pub use self::pairs::pairs;
+pub use self::patterns::patterns;
 pub use self::png::{CAN_DRAW_PNG, Ground, PngError, Rasterizer};
 pub use self::scaling::scaling;
 use self::seconds::{PAGE, PICTURE, Seconds};

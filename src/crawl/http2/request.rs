@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http::uri::{Authority, Parts, PathAndQuery};
-use http::{HeaderMap, Method, Request, Uri, Version};
+use http::{HeaderMap, Request, Uri, Version};
 
 use crate::crawl::targets::{Scheme, Targets};
 use crate::crawl::{IdFormat, RequestShape};
@@ -13,12 +14,11 @@ use crate::crawl::{IdFormat, RequestShape};
 #[derive(Debug)]
 pub(in crate::crawl) struct Requests {
     targets: Arc<Targets>,
-    method: Method,
+    /// Shape of the requests of lines without one of their own, and its headers.
+    shape: RequestShape,
     headers: HeaderMap,
     /// Scheme and authority of each host, by its number.
     origins: Vec<Option<(http::uri::Scheme, Authority)>>,
-    body: Bytes,
-    id_format: Option<IdFormat>,
 }
 
 impl Requests {
@@ -33,33 +33,40 @@ impl Requests {
             origin(scheme, host.unwrap_or(of_url.header()).as_bytes())
         });
         let origins = origins.collect();
-        let (method, body, id_format) = (shape.method().clone(), shape.body(), shape.id_format());
-        Self { targets: Arc::clone(targets), method, headers, origins, body, id_format }
+        Self { targets: Arc::clone(targets), shape: shape.clone(), headers, origins }
     }
 
-    /// Return the request for item `id`, without its body; none if its URL cannot be written.
-    pub(in crate::crawl) fn request(&self, id: u64) -> Option<Request<()>> {
+    /// Return the request for item `id` and its body; none if its URL cannot be written.
+    pub(in crate::crawl) fn request(&self, id: u64) -> Option<(Request<()>, Bytes)> {
         let target = self.targets.of(id);
+        let shape = target.shape.unwrap_or(&self.shape);
         let mut path = Vec::with_capacity(target.before.len() + target.after.map_or(0, |after| after.len() + 20));
         path.extend_from_slice(target.before.as_bytes());
         if let Some(after) = target.after {
-            IdFormat::write_or_plain(self.id_format, id, &mut path);
+            IdFormat::write_or_plain(shape.id_format(), id, &mut path);
             path.extend_from_slice(after.as_bytes());
         }
-        let (scheme, authority) = self.origins.get(target.host)?.clone()?;
+        let (scheme, mut authority) = self.origins.get(target.host)?.clone()?;
+        let headers = match target.shape {
+            None => self.headers.clone(),
+            Some(shape) => {
+                let (headers, host) = shape.fields();
+                authority = host.map_or(Some(authority), |host| Authority::try_from(host.as_bytes()).ok())?;
+                headers
+            }
+        };
         let mut parts = Parts::default();
         (parts.scheme, parts.authority) = (Some(scheme), Some(authority));
         parts.path_and_query = Some(PathAndQuery::from_maybe_shared(Bytes::from(path)).ok()?);
         let mut request = Request::new(());
-        *request.method_mut() = self.method.clone();
+        let body = shape.body(id);
+        *request.method_mut() = shape.method().clone();
         *request.uri_mut() = Uri::from_parts(parts).ok()?;
         *request.version_mut() = Version::HTTP_2;
-        *request.headers_mut() = self.headers.clone();
-        Some(request)
-    }
-
-    /// The body of every request.
-    pub(in crate::crawl) const fn body(&self) -> &Bytes {
-        &self.body
+        *request.headers_mut() = headers;
+        if let Some(length) = shape.length_of(&body) {
+            request.headers_mut().insert(CONTENT_LENGTH, length);
+        }
+        Some((request, body))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::usage;
 use crate::cli::RunArgs;
 use crate::crawl::proxy::Proxies;
-use crate::crawl::{Host, HttpSettings, HttpVersion, Scheme};
+use crate::crawl::{Host, HttpSettings, HttpVersion, RequestShape, Scheme, Targets};
 use crate::error::Error;
 
 /// Header fields of HTTP/1.1 that HTTP/2 does not have (RFC 9113, 8.2.2).
@@ -20,12 +20,12 @@ const ONE_EACH: &str = "--max-requests-per-connection 1";
 /// When they contradict other flags.
 pub(super) fn choose(
     args: &RunArgs,
-    hosts: &[Host],
+    targets: &Targets,
     proxies: Option<&Proxies>,
     workload: &mut BTreeMap<String, String>,
 ) -> Result<HttpSettings, Error> {
     let http = HttpSettings { version: args.http, streams: args.streams.unwrap_or(1) };
-    if let Some(why) = misplaced(args, hosts, http).or_else(|| forwarded(hosts, proxies, http.version)) {
+    if let Some(why) = misplaced(args, targets, http).or_else(|| forwarded(targets.hosts(), proxies, http.version)) {
         return Err(usage(why));
     }
     if http.version != HttpVersion::default() {
@@ -35,8 +35,8 @@ pub(super) fn choose(
 }
 
 /// Say which flag has no effect or cannot work, and what to do.
-fn misplaced(args: &RunArgs, hosts: &[Host], http: HttpSettings) -> Option<String> {
-    let may_be_2 = hosts.iter().any(|host| http.version.may_be_2(host.scheme()));
+fn misplaced(args: &RunArgs, targets: &Targets, http: HttpSettings) -> Option<String> {
+    let may_be_2 = targets.hosts().iter().any(|host| http.version.may_be_2(host.scheme()));
     if let Some(streams) = args.streams.filter(|_| !may_be_2) {
         return Some(match http.version {
             HttpVersion::Auto => format!(
@@ -61,6 +61,12 @@ fn misplaced(args: &RunArgs, hosts: &[Host], http: HttpSettings) -> Option<Strin
         return Some(format!(
             "--streams {} has no effect with {flag}, which leaves one request to each connection: remove one of them",
             http.streams
+        ));
+    }
+    let own = targets.shapes().iter().flat_map(RequestShape::header_names);
+    if let Some(name) = own.filter(|_| may_be_2).find(|name| OF_HTTP_1.contains(name)) {
+        return Some(format!(
+            "header {name} of a request in the file is not allowed in HTTP/2: remove it, or pass --http 1.1"
         ));
     }
     let mut headers = args.headers.iter().filter(|_| may_be_2).filter_map(|header| header.split_once(':'));

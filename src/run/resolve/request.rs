@@ -108,7 +108,7 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
 }
 
 /// Read a file, or say why it cannot be sent.
-fn read(path: &Path) -> Result<Bytes, String> {
+pub(in crate::run) fn read(path: &Path) -> Result<Bytes, String> {
     let unreadable = |error| format!("cannot be read: {error}");
     let file = File::open(path).map_err(unreadable)?;
     let mut body = Vec::new();
@@ -132,7 +132,7 @@ pub(super) fn options(
     let flags = &args.request;
     let mut note = |name: &str, value: String| drop(workload.insert(name.to_owned(), value));
     if let Some(format) = &flags.id_format {
-        if args.url.is_none() && args.urls.is_none() {
+        if args.is_bundled() {
             return Err(usage("--id-format is for a URL: the bundled target knows its items by plain numbers"));
         }
         note("id_format", format.to_string());
@@ -159,8 +159,9 @@ pub(super) fn options(
     if flags.cookies {
         note("cookies", "kept".to_owned());
     }
-    let ConnectionArgs { unix_socket, idle_timeout, connect_rate, dns_ttl: _, receive_stamps } = args.connection.clone();
-    if unix_socket.is_some() && args.url.is_none() && args.urls.is_none() {
+    let ConnectionArgs { unix_socket, idle_timeout, connect_rate, dns_ttl: _, receive_stamps } =
+        args.connection.clone();
+    if unix_socket.is_some() && args.is_bundled() {
         return Err(usage(
             "--unix-socket is for a URL, whose host requests name: add one, as in http://localhost/{id}",
         ));

@@ -7,7 +7,6 @@ use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::Counters;
 use crawlmark_harness::supervisor::{Live, LiveShard, LiveState};
-use crawlmark_harness::units::RateShape;
 use crawlmark_harness::wire::BindingTimes;
 
 use super::words::to_go;
@@ -72,8 +71,8 @@ pub(super) struct Tally {
 
 impl Gauge {
     pub(super) fn new(plan: &RunPlan) -> Self {
-        let is_steady = plan.arrivals.gaps().is_some() && plan.shape == RateShape::Constant;
-        let due_per_s = plan.rate.filter(|_| is_steady).map(|rate| rate.per_second() / f64::from(plan.shards));
+        let is_open = plan.arrivals.gaps().is_some();
+        let due_per_s = plan.steady_rate().filter(|_| is_open).map(|per_s| per_s / f64::from(plan.shards));
         Self {
             limit: plan.duration,
             arrivals: plan.arrivals,
@@ -221,6 +220,8 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use crawlmark_harness::units::RateShape;
+
     use super::super::samples::{live, open, plan, shard};
     use super::*;
 

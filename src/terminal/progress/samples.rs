@@ -28,6 +28,7 @@ pub(super) fn plan(shards: u32) -> RunPlan {
         burst: 0,
         at_start: 0,
         arrivals: Arrivals::Asap,
+        recorded: crawlmark_harness::plan::Recorded::default(),
         pacing: Pacing::Sleep,
         throttling: ThrottlingPolicy::default(),
         per_host: PerHost::default(),

@@ -26,7 +26,7 @@ use super::running_median::RunningMedian;
 use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::pacer::{Curve, Pace, Pacer, Share, Slack, Timetable};
-use crate::plan::{OnThrottle, ShardPlan};
+use crate::plan::{Arrivals, OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
 use crate::stats::HostTimes;
 use crate::units::IdRange;
@@ -38,7 +38,10 @@ fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
     let ends = plan.duration.map_or(Nanos(u64::MAX), |duration| start.plus(duration));
     plan.timetable.map_or_else(
         || Pacer::shaped(plan.budget, curve, start),
-        |timetable| Pacer::Timed(Box::new(Timetable::new(timetable, curve, start, ends))),
+        |timetable| {
+            let table = Timetable::new(timetable, curve, start, ends);
+            Pacer::Timed(Box::new(table.replaying(&plan.recorded, plan.ids.start)))
+        },
     )
 }
 
@@ -70,6 +73,8 @@ pub(super) struct Limits {
     plan: ShardPlan,
     /// Attempts that were let through and have not ended.
     pub(super) under_way: u32,
+    /// Attempts that may still join the current wave.
+    left_in_wave: u32,
     /// Free lanes, each with the moment at which it became free.
     pub(super) waiting: VecDeque<(usize, Nanos)>,
     /// Since when there has always been a free lane, while there is one.
@@ -153,6 +158,7 @@ impl Limits {
                 .collect(),
             plan: plan.clone(),
             under_way: 0,
+            left_in_wave: 0,
             waiting: VecDeque::with_capacity(plan.lanes()),
             free_since: start,
             sending: VecDeque::new(),
@@ -276,6 +282,13 @@ impl Limits {
     pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
         self.waits = Waits::ForTime;
         self.skip_idle(now);
+        if self.plan.arrivals == Arrivals::Waves {
+            self.left_in_wave = if self.under_way == 0 { self.plan.in_flight() } else { self.left_in_wave };
+            if self.left_in_wave == 0 {
+                self.waits = Waits::ForAnEnd;
+                return Asked::Blocked(Binding::Concurrency);
+            }
+        }
         let since = match self.limiter.peek(now) {
             Pace::Go(since) => since,
             Pace::Wait(next) => return self.refused(next, now),
@@ -294,7 +307,9 @@ impl Limits {
     /// When to wake for a request that may go at `next`: then, or a moment later with those that come due in the meantime, as far
     /// as there are lanes for them.
     pub(super) fn ring(&mut self, next: Nanos) -> Ring {
-        let span = self.plan.pacing.slack(self.service.median());
+        // Requests of a recording keep their own distances.
+        let is_replay = self.plan.arrivals == Arrivals::Replay;
+        let span = self.plan.pacing.slack(if is_replay { Duration::ZERO } else { self.service.median() });
         self.longest_slack = self.longest_slack.max(span);
         match self.limiter.pacer.rings(Slack { span, most: self.waiting.len() }) {
             Some((at, then)) if at >= next && at <= next.plus(span) => Ring { at, then },
@@ -331,6 +346,7 @@ impl Limits {
     fn admit(&mut self, task: Task, moments: Moments) -> Permit {
         let Moments { due, allowed, free, now } = moments;
         self.under_way += 1;
+        self.left_in_wave = self.left_in_wave.saturating_sub(1);
         match &mut self.limiter.pacer {
             Pacer::Unlimited => {}
             Pacer::Timed(table) => table.take(),

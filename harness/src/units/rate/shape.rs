@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MOST_STEPS, Rate, RateError, number_and_period, permits};
+use super::{MOST_STEPS, Period, Rate, RateError, number_and_period, permits};
 use crate::units::parse_duration;
 
 /// The shortest step.
@@ -39,6 +39,11 @@ pub enum RateShape {
         /// Duration of each rate but the last, ns; at least 1.
         every_ns: u64,
     },
+    /// All requests of a window at its start, and none of those that were left out before: an interval cap.
+    Windows {
+        /// Duration of each window, ns; at least 1.
+        every_ns: u64,
+    },
 }
 
 impl RateShape {
@@ -46,7 +51,7 @@ impl RateShape {
     #[must_use]
     pub fn peak(&self) -> Option<Rate> {
         match *self {
-            Self::Constant => None,
+            Self::Constant | Self::Windows { .. } => None,
             Self::Ramp { from, to } | Self::Steps { from, to, .. } => Some(from.max_with(to)),
         }
     }
@@ -70,6 +75,9 @@ impl fmt::Display for ShapedRate {
                 let every = humantime::format_duration(Duration::from_nanos(every_ns));
                 write!(f, "{}:{}:{step}@{every}", from.permits, to.permits)
             }
+            RateShape::Windows { every_ns } => {
+                write!(f, "{} per {}", self.peak.permits, humantime::format_duration(Duration::from_nanos(every_ns)))
+            }
         }
     }
 }
@@ -78,6 +86,12 @@ impl FromStr for ShapedRate {
     type Err = RateError;
 
     fn from_str(text: &str) -> Result<Self, RateError> {
+        if let Some((number, time)) = text.split_once(" per ") {
+            let every_ns = parse_every_ns(time).ok_or_else(|| RateError::Window(text.to_owned()))?;
+            let permits = permits(number, Period::Second).ok().filter(|permits| *permits > 0);
+            let permits = permits.ok_or_else(|| RateError::Window(text.to_owned()))?;
+            return Ok(Self { peak: Rate { permits, period_ns: every_ns }, shape: RateShape::Windows { every_ns } });
+        }
         if !text.contains([':', '@']) {
             return Ok(Self { peak: text.parse()?, shape: RateShape::Constant });
         }
@@ -135,7 +149,7 @@ fn check(shape: RateShape, text: &str) -> Result<Rate, RateError> {
                 return Err(RateError::Steps { text: owned(), steps });
             }
         }
-        RateShape::Ramp { .. } | RateShape::Constant => {}
+        RateShape::Ramp { .. } | RateShape::Constant | RateShape::Windows { .. } => {}
     }
     shape.peak().ok_or_else(|| RateError::Form(owned()))
 }

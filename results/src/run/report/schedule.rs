@@ -15,7 +15,7 @@ use crawlmark_harness::wire::{Binding, TimetableUse};
 /// Adherence of an open loop to its timetable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleReport {
-    /// Arrival process: `constant` or `poisson`.
+    /// Arrival process: `constant`, `poisson` or `replay`.
     pub arrivals: String,
     /// The rate as asked.
     pub rate: String,

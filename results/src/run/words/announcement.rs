@@ -95,17 +95,23 @@ fn reuse(plan: &RunPlan) -> String {
 
 /// Return the pace of the run: a budget, or the timetable of an open loop.
 fn pace(plan: &RunPlan) -> (&'static str, String) {
-    let Some(rate) = plan.shaped_rate() else { return ("budget", "none: as fast as it goes".to_owned()) };
+    let waves = match plan.arrivals {
+        Arrivals::Waves => format!(", in waves of {}", grouped(plan.in_flight().into())),
+        _ => String::new(),
+    };
+    let Some(rate) = plan.shaped_rate() else { return ("budget", format!("none: as fast as it goes{waves}")) };
     let share = decimal(rate.peak.per_second() / f64::from(plan.shards));
     let (how, most) = match rate.shape {
         RateShape::Constant => ("", ""),
         RateShape::Ramp { .. } => (" over the whole run", "up to "),
         RateShape::Steps { .. } => ("", "up to "),
+        RateShape::Windows { .. } => (", all at the start of each window", ""),
     };
     let shares = format!("{rate} in all{how}, {most}{share}/s per shard");
     let at_once = || format!("{shares}, at most {} at once", grouped(plan.at_once()));
     match plan.arrivals {
-        Arrivals::Asap => ("budget", at_once()),
+        Arrivals::Asap | Arrivals::Waves => ("budget", at_once() + &waves),
+        Arrivals::Replay => ("arrivals", format!("as recorded, {rate} on average, whatever the target does")),
         Arrivals::Constant => ("arrivals", format!("{shares}, evenly, whatever the target does")),
         Arrivals::Poisson => ("arrivals", format!("{shares}, at random, whatever the target does")),
     }

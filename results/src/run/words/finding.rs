@@ -9,7 +9,7 @@ use crate::run::report::{
 };
 use crate::show::text::{capital, decimal, grouped, micros, seconds};
 use crawlmark_harness::stats::{Counters, Series};
-use crawlmark_harness::units::{RateShape, rounded_percent};
+use crawlmark_harness::units::rounded_percent;
 
 /// Part of the time that a limit held from which on it is named.
 const NOTABLE: f64 = 0.1;
@@ -191,7 +191,7 @@ fn failures(report: &Report) -> Option<RunEvent> {
         let counted = report.measured();
         let answered_per_s = report.totals.attempts_per_s;
         let sent_per_s = answered_per_s * counted.requests.attempts as f64 / counted.completed().max(1) as f64;
-        let lower = if report.plan.run.rate.is_some() { "-c or --rate" } else { "-c" };
+        let lower = report.plan.run.pace_flag().map_or_else(|| "-c".to_owned(), |flag| format!("-c or {flag}"));
         let details = format!(
             "The target answers {}/s of the {}/s that were sent. Give it longer with --grace, or lower {lower}",
             decimal(answered_per_s),
@@ -351,6 +351,5 @@ fn rate(report: &Report) -> String {
 
 /// The requested rate, requests per second; none of a run without one, or with one that changes.
 fn constant_rate(report: &Report) -> Option<f64> {
-    let rate = report.plan.run.shaped_rate().filter(|rate| rate.shape == RateShape::Constant)?;
-    Some(rate.peak.per_second())
+    report.plan.run.steady_rate()
 }

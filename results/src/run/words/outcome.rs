@@ -9,7 +9,7 @@ use crate::run::report::{GateReport, Report, ShardReport, Verdict, thresholds};
 use crate::show::doc::{Severity, Status};
 use crate::show::text::{capital, counted, decimal, seconds};
 use crawlmark_harness::supervisor::ShardFault;
-use crawlmark_harness::units::{RateShape, rounded_percent};
+use crawlmark_harness::units::rounded_percent;
 
 /// Number of the signal that Ctrl-C sends.
 pub(super) const SIGINT: i32 = 2;
@@ -205,7 +205,7 @@ pub(super) fn shortfall(report: &Report) -> Option<String> {
     if is_unsent(report) || ended_in_warmup(report).is_some() {
         return None;
     }
-    let requested = report.plan.run.shaped_rate().filter(|rate| rate.shape == RateShape::Constant)?.peak.per_second();
+    let requested = report.plan.run.steady_rate()?;
     let ledger = &report.ledger;
     let answered = (ledger.ok + ledger.not_found) as f64 / ledger.completed().max(1) as f64;
     let answered_per_s = report.totals.items_per_s * answered;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::clock::duration_ns;
-use crate::plan::{Arrivals, Gaps, RunPlan};
+use crate::plan::{Arrivals, Gaps, Recorded, RunPlan};
 use crate::stats::Percentile;
 
 /// One shard at 1,000/s for so long, over so many connections.
@@ -263,4 +263,20 @@ fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection(
         let third = gate.admit(0, clock.now()).await.unwrap();
         assert_eq!((third.intended, waits(&third)), (ms(2), [30_000_000, 0]));
     });
+}
+
+#[test]
+fn a_recording_is_sent_at_its_times() {
+    let times: Vec<u64> = (0..1_000).map(|n: u64| (n * n / 50 + n / 3) * 1_000_000).collect();
+    let mut run_plan = plan();
+    (run_plan.shards, run_plan.connections, run_plan.ids) = (1, 200, IdRange { start: 0, end: 1_000 });
+    open(&mut run_plan, Duration::from_hours(1));
+    (run_plan.arrivals, run_plan.recorded) = (Arrivals::Replay, Recorded(times.clone().into()));
+    run_plan.throttling.retries = 0;
+    let run_plan = run_plan.validate().unwrap();
+    let (ran, ids) = run(&run_plan.split(&[]).remove(0), None, Duration::from_hours(1));
+    assert_eq!((ids, ran.gate().timetable_use().unwrap().scheduled), (499_500, 1_000));
+    assert_eq!(ran.sent, times.into_iter().map(Nanos).collect::<Vec<_>>());
+    let none = RunPlan { recorded: Recorded::default(), ..run_plan };
+    assert!(none.validate().unwrap_err().to_string().contains("0 of 1000 have one"));
 }

@@ -44,7 +44,8 @@ pub(super) fn more_room(evidence: &Evidence<'_>) -> String {
 
 /// Means to give a shard a CPU to itself, as a clause.
 pub(super) fn remedy(evidence: &Evidence<'_>) -> String {
-    let pace = if evidence.plan.rate.is_some() { "use a lower --rate" } else { "set a --rate" };
+    let pace =
+        evidence.plan.pace_flag().map_or_else(|| "set a --rate".to_owned(), |flag| format!("use a lower {flag}"));
     let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
     match (evidence.environment.colocated, shards > cores) {
         (_, true) => format!("use --shards {cores} or fewer"),

@@ -1,0 +1,213 @@
+//! The formats of request files, and what is wrong with them.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn shape() -> RequestShape {
+    RequestShape::new("GET", &["x-all: 1".to_owned()], Bytes::new()).unwrap()
+}
+
+fn file(text: &str, base: Option<&str>) -> Result<RequestFile, RequestsError> {
+    let base = base.map(|url| Template::as_written(url).unwrap());
+    build(parse(text.as_bytes())?, base.as_ref(), &shape())
+}
+
+/// Method and URL of each line.
+fn requests(file: &RequestFile) -> Vec<String> {
+    let method = |line: &Line| line.shape.as_ref().map_or("-", |shape| shape.method().as_str()).to_owned();
+    file.lines.iter().map(|line| format!("{} {}", method(line), line.template)).collect()
+}
+
+#[test]
+fn each_format_is_found_by_its_content() {
+    let base = Some("http://h:81");
+    let combined =
+        "::1 - bob smith [31/Jan/2026:23:59:59 +0200] \"GET /b?{x} HTTP/1.1\" 200 5 \"http://r/\" \"agent 1\"\n";
+    let har = r#" { "log": {"version": "1.2", "entries": [
+        {"startedDateTime": "2026-01-31T22:59:59.250+01:00", "request": {"method": "POST", "url": "https://h/p?q={x}#top",
+         "headers": [{"name": ":path", "value": "/p"}, {"name": "Host", "value": "h"}, {"name": "X-A", "value": "1"}],
+         "postData": {"mimeType": "text/plain", "text": "hello"}}, "response": {"status": 200}},
+        {"startedDateTime": "2026-01-31T22:00:00.000Z", "request": {"method": "GET", "url": "data:text/plain,x", "headers": []}}]}}"#;
+    for (text, base, found) in [
+        (r#"{"url":"http://a/{id}"}"#, None, &["- http://a/{id}"][..]),
+        (
+            "\u{feff}\n{\"method\":\"PUT\",\"url\":\"/x\"}\r\n\n{\"url\":\"/y\"}\n",
+            base,
+            &["PUT http://h:81/x", "- http://h:81/y"],
+        ),
+        (
+            "# list\nGET http://a/1\nGET http://a/2\n\nDELETE http://b/3\nX-A: 1\n",
+            None,
+            &["GET http://a/1", "GET http://a/2", "DELETE http://b/3"],
+        ),
+        (combined, base, &["GET http://h:81/b?%7Bx%7D"]),
+        (har, None, &["POST https://h/p?q=%7Bx%7D"]),
+    ] {
+        assert_eq!(requests(&file(text, base).unwrap()), found, "{text}");
+    }
+    let (archive, log) = (file(har, None).unwrap(), file(combined, base).unwrap());
+    let names = |file: &RequestFile| file.lines[0].shape.as_ref().unwrap().header_names().join(" ");
+    assert_eq!(names(&archive), "host user-agent accept x-all content-length x-a");
+    assert!(archive.skipped.unwrap().contains("1 lines or entries cannot be sent again"));
+    assert!(names(&log).contains("referer") && log.skipped.is_none(), "{}", names(&log));
+}
+
+#[test]
+fn what_a_line_says_replaces_what_the_flags_say() {
+    let text = r#"{"url":"http://a/{id}","header":{"X-All":["2","3"],"User-Agent":"me"},"body":"e30="}"#;
+    let one = file(text, None).unwrap();
+    let shape = one.lines[0].shape.clone().unwrap();
+    let (fields, _) = shape.fields();
+    let values = |name: &str| fields.get_all(name).iter().map(|value| value.to_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(
+        (values("x-all"), values("user-agent"), values("content-length")),
+        (vec!["2", "3"], vec!["me"], vec!["2"])
+    );
+    assert_eq!((shape.method().as_str(), &shape.body(7)[..]), ("POST", &b"{}"[..]));
+    let text = r#"{"url":"http://a/","method":"PUT","body_text":"{id}-{id}"}"#;
+    let shape = file(text, None).unwrap().lines[0].shape.clone().unwrap();
+    let body = shape.body(12);
+    assert_eq!((&body[..], shape.length_of(&body).unwrap()), (&b"12-12"[..], 5.into()));
+    assert!(!shape.fields().0.contains_key("content-length"), "its length depends on the ID");
+}
+
+#[test]
+fn times_count_from_the_earliest() {
+    let ms =
+        |file: &RequestFile| file.times.clone().map(|times| times.iter().map(Duration::as_millis).collect::<Vec<_>>());
+    let line = |at: &str| format!("{{\"url\":\"http://a/\",\"at\":{at}}}\n");
+    let seconds = [line("2.5"), line("1"), line("1.001")].concat();
+    assert_eq!(ms(&file(&seconds, None).unwrap()), Ok(vec![1_500, 0, 1]));
+    let zones = [
+        line("\"2026-01-01T00:00:00.5Z\""),
+        line("\"2026-01-01T01:30:01+01:30\""),
+        line("\"2025-12-31T18:00:00-06:00\""),
+    ];
+    assert_eq!(ms(&file(&zones.concat(), None).unwrap()), Ok(vec![500, 1_000, 0]));
+    let untimed = [line("1"), "{\"url\":\"http://a/\"}\n".to_owned()].concat();
+    assert_eq!(ms(&file(&untimed, None).unwrap()), Err("line 2".to_owned()));
+    // A log has whole seconds, over which its requests are spread; most of them are written when they end.
+    let log = |second: u32, path: &str| {
+        format!("h - - [01/Feb/2026:00:00:{second:02} +0000] \"GET /{path} HTTP/1.1\" 200 1\n")
+    };
+    let text = [log(0, "a"), log(1, "b"), log(0, "c"), log(3, "d"), log(0, "e"), log(0, "f")].concat();
+    assert_eq!(ms(&file(&text, Some("http://h")).unwrap()), Ok(vec![0, 1_000, 250, 3_000, 500, 750]));
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
+    let log = "h - - [01/Feb/2026:00:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    for (text, base, says) in [
+        ("", None, " holds no request"),
+        ("# nothing\n\n", None, " holds no request"),
+        ("hello\n", None, " begins with none of the formats"),
+        ("http://a/\n", None, " begins with none of the formats"),
+        (
+            "{\"url\":\"http://a/\"}\n{\"url\":\"http://secret",
+            None,
+            ": line 2: it is not one JSON object, at column 21: write",
+        ),
+        ("{\"url\":\"http://a/\"} secret", None, ": line 1: it is not one JSON object, at column 21"),
+        (
+            "{\"url\":\"http://a/\",\"header\":{\"x\":[\"secret\",5]}}",
+            None,
+            ": line 1: the field `header` is not an object of texts",
+        ),
+        (
+            "{\"url\":\"http://a/\",\"header\":{\"content-length\":\"5\"}}",
+            None,
+            ": line 1: header content-length is set by crawlmark",
+        ),
+        ("{\"url\":\"http://a/\",\"header\":{\"x\":\"se\\ncret\"}}", None, ": line 1: header `x: ..."),
+        ("{\"url\":\"http://a/\",\"method\":\"A B\"}", None, ": line 1: method A B is not an HTTP method"),
+        ("{\"url\":\"http://a/\",\"body\":\"secret!\"}", None, ": line 1: the field `body` is not base64"),
+        ("{\"url\":\"http://a/\",\"body\":\"e30=\",\"body_text\":\"secret\"}", None, "both `body` and `body_text`"),
+        ("{\"url\":\"http://a/\",\"weight\":0}", None, ": line 1: the field `weight` is not a whole number from 1"),
+        ("{\"url\":\"http://a/\",\"at\":-1}", None, ": line 1: the field `at` is not seconds"),
+        (
+            "{\"url\":\"http://a/\",\"at\":1}\n{\"url\":\"http://a/\",\"at\":\"2026-01-01T00:00:00Z\"}",
+            None,
+            ": line 2: `at` is a number in some",
+        ),
+        ("{\"url\":\"http://a/\",\"wait\":1}", None, ": line 1: `wait` is no field of a request: use method"),
+        ("{\"method\":\"GET\"}", None, ": line 1: it has no `url`"),
+        ("{\"url\":\"http://u:secret@a/\"}", None, ": line 1: the URL holds a user name"),
+        ("{\"url\":\"/x\"}", None, ": line 1 has a path without a host: add the URL"),
+        ("{\"url\":\"http://a/\"}", Some("http://h"), " names the host of each request, so the URL has no effect"),
+        (
+            "{\"url\":\"/x\"}",
+            Some("http://h/y"),
+            " needs a URL without a path, to which its own paths are appended: write http://h",
+        ),
+        ("GET http://a/\nauthorization secret", None, ": line 2: it is no header"),
+        ("GET http://a/\n\nx-a: secret", None, ": line 3: a request begins with METHOD URL"),
+        ("GET http://a/\n@/nowhere/body", None, ": line 2: the body file /nowhere/body cannot be read"),
+        (
+            "{\"log\":{\"entries\":[{\"request\":{\"method\":\"GET\",\"url\":5}}]}}",
+            None,
+            " is no valid HAR file at line 1, column ",
+        ),
+        (&[log, "GET /secret\n"].concat(), Some("http://h"), ": line 2: it is no line of an access log"),
+        (&log.replace("Feb", "Fev"), Some("http://h"), ": line 1: its time is no time"),
+        (&log.replace("GET / HTTP/1.1", "POST / HTTP/1.1"), Some("http://h"), " holds no request: 1 lines or entries"),
+        (log, None, ": line 1 has a path without a host"),
+    ] {
+        let said = file(text, base).unwrap_err().message();
+        assert!(said.starts_with(says) || said.contains(says), "{text}: {said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+}
+
+/// Whatever the bytes, they are read or refused; what is read can be sent.
+fn check(bytes: &[u8]) {
+    let Ok(parsed) = parse(bytes) else { return };
+    let base = Template::as_written("http://h").unwrap();
+    let has_paths = parsed.entries.iter().any(|entry| entry.url.starts_with('/'));
+    let urls: Vec<String> = parsed.entries.iter().map(|entry| entry.url.clone()).collect();
+    let Ok(file) = build(parsed, has_paths.then_some(&base), &shape()) else { return };
+    assert_eq!(file.lines.len(), urls.len());
+    assert!(file.times.as_ref().is_ok_and(|times| times.iter().min() == Some(&Duration::ZERO)) || file.times.is_err());
+}
+
+const PARTS: &[&str] = &[
+    "{",
+    "}",
+    "\"log\":",
+    "{\"entries\":[",
+    "\"request\":",
+    "\"url\":\"http://a/\"",
+    "\"url\":\"/\"",
+    ",",
+    "\"at\":1",
+    "\"at\":\"2026-01-01T00:00:00+é1:00\"",
+    "\"header\":{\"x\":\"1\"}",
+    "\"weight\":3",
+    "\n",
+    "GET ",
+    "http://a/",
+    "/x",
+    "@file",
+    "x-a: 1",
+    "h - - [01/Feb/2026:00:00:00 +0000] ",
+    "\"GET / HTTP/1.1\" ",
+    "200 1",
+    "\"-\" ",
+    "\\\"",
+    "é",
+    "\0",
+    "\u{feff}",
+    "#",
+];
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        check(&bytes);
+    }
+
+    #[test]
+    fn any_pieces_of_the_formats_are_read_or_refused(parts in prop::collection::vec(prop::sample::select(PARTS), 0..40)) {
+        check(parts.concat().as_bytes());
+    }
+}
