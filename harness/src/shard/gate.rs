@@ -405,7 +405,9 @@ impl Gate {
         if !unbegun.is_empty() {
             self.inner.borrow_mut().note_unbegun();
         }
-        unbegun.iter().for_each(|(lane, _)| self.lanes[*lane].answer.set(Some(Answer::NoMore)));
+        for (lane, _) in &unbegun {
+            self.lanes[*lane].answer.set(Some(Answer::NoMore));
+        }
         unbegun
     }
 
