@@ -13,7 +13,8 @@ get a table of their figures and no verdict: single runs prove nothing. Runs tha
 did not take turns are refused.
 
 Exit codes: 0 pass · 3 regression · 5 inconclusive, single results, or too few for a history
-            2 the results have different plans, or were not run in pairs
+            2 the results differ in rate, arrivals, warm-up, --expect or
+              machine, or were not run in pairs
 
 Examples:
   Two runs beside each other:

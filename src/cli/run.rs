@@ -230,7 +230,8 @@ is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
              response_p(99.9) (open loop only), item_max, ttfb_mean, ...
              Series: service, response (and each with _throttled and
              _error), ttfb, item, connect, tls, sched_lag, budget_wait,
-             pool_wait, loop_lag, receive_delay. Stats: p50, p99, ... min mean max
+             pool_wait, tunnel, loop_lag, receive_delay
+             Stats: p50, p99, ... min mean max
   per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
   shares     throttled_rate, error_rate (neither good nor not found nor
              throttled), retry_rate, ok_rate (of items),
@@ -358,7 +359,7 @@ pub struct RunArgs {
     pub grace: Option<Duration>,
     /// Maximum burst of the rate budget, in requests
     ///
-    /// Default: the requests due in 25 ms, and 1 per shard, to make up for delays of a shard.
+    /// Default: 1 per shard, and from 10/s per shard on also the requests due in 25 ms, to make up for delays of a shard.
     #[arg(long, value_name = "N", requires = "rate", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Load")]
     pub burst: Option<u64>,
     /// Do not pin shards to cores
@@ -539,7 +540,7 @@ pub struct RunArgs {
     /// Make the bundled target speak TLS; the client trusts it
     #[arg(long, conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_tls: bool,
-    /// CPU cost per response, in rounds of arithmetic of about 1 ns each
+    /// CPU cost per item, in rounds of arithmetic of about 1 ns each
     #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_work: Option<target::Work>,
     /// Stall for the last LENGTH of every EVERY, as in 10s,1s

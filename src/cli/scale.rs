@@ -14,7 +14,7 @@ round of each size, in random order; ratios are formed within a repeat. The bund
 target gets half of the CPUs unless --target-processes says otherwise.
 
 Exit codes: 0 done
-            5 nothing to compare: no size has a valid round together with the
+            5 nothing to compare: no size has a usable round together with the
               smallest size
             129 / 130 / 143 ended by a signal; what was measured is saved
 

@@ -122,8 +122,8 @@ mod tests {
             let count = |step: u32| sampled.iter().skip(first as usize).step_by(step as usize).filter(|is| **is).count();
             let all = sampled.len().div_ceil(ONE_IN as usize);
             prop_assert!(sampled.iter().filter(|is| **is).count().abs_diff(all) <= 3);
-            // Of 6,400 answers that are n apart.
-            prop_assert!((50..=200).contains(&count(n)), "{} of 6,400", count(n));
+            // Of 6,400 answers that are n apart, 100 on average: at least a quarter of that, found by trying all n and starts here.
+            prop_assert!((25..=157).contains(&count(n)), "{} of 6,400", count(n));
         }
     }
 }
