@@ -116,11 +116,10 @@ fn a_missing_field_or_a_wrong_type_anywhere_is_no_result() {
         // Absent from results of earlier versions; where no host was checked; from a second in which every attempt was answered; and from seconds of an older version or a long run.
         let is_of_second =
             parent.starts_with("/intervals/") && ["answers", "bins", "errors_by_kind", "max_us"].contains(&key);
-        let is_optional =
-            ["/failures", "/by_host", "/check_connections", "/validity/verdicts", "/latency/receive_delay"]
-                .contains(&place.as_str())
-                || key == "longest_slack_us"
-                || is_of_second;
+        let is_optional = ["/failures", "/by_host", "/check_connections", "/validity/verdicts"]
+            .contains(&place.as_str())
+            || ["longest_slack_us", "receive_delay"].contains(&key)
+            || is_of_second;
         let is_field = report.at(parent).is_object() && !holds_data(parent) && !is_optional;
         if is_field {
             let mut without = report.json().clone();
