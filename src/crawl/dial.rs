@@ -261,7 +261,10 @@ mod tests {
     #[tokio::test]
     async fn the_next_address_is_tried_when_one_fails_or_is_silent() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let refused = End { to: SocketAddr::from(([127, 0, 0, 1], 9)), from: None };
+        // Bound and not listening: the kernel refuses connections to it.
+        let bound = TcpSocket::new_v4().unwrap();
+        bound.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let refused = End { to: bound.local_addr().unwrap(), from: None };
         let (_listener, address) = silent();
         let silent = End { to: address, from: None };
         let alive = End { to: listener.local_addr().unwrap(), from: None };

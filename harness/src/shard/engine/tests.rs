@@ -35,6 +35,14 @@ struct Target {
     sent: Rc<RefCell<Vec<Nanos>>>,
 }
 
+impl Target {
+    /// One that answers without a stall.
+    fn new(clock: Clock, answers: Answers) -> Self {
+        let (attempts, performed, sent) = (RefCell::default(), Rc::default(), Rc::default());
+        Self { clock, answers, attempts, stall: None, performed, sent }
+    }
+}
+
 const MS: Duration = Duration::from_millis(1);
 
 /// Bytes over the connection of an attempt that is cut off.
@@ -110,11 +118,8 @@ fn run(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration) -> (Ran,
 fn run_against(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration, answers: Answers) -> (Ran, u64) {
     virtual_time().block_on(async {
         let clock = Clock::start();
-        let performed = Rc::new(Cell::new(0));
-        let sent = Rc::default();
-        let (performed_by, sent_by) = (Rc::clone(&performed), Rc::clone(&sent));
-        let target =
-            Target { clock, answers, attempts: RefCell::default(), stall, performed: performed_by, sent: sent_by };
+        let target = Target { stall, ..Target::new(clock, answers) };
+        let (performed, sent) = (Rc::clone(&target.performed), Rc::clone(&target.sent));
         let engine = Engine::new(target, plan, clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
         // Nobody else is there to take turns with.
@@ -213,14 +218,7 @@ fn closing_wakes_whoever_waits_for_the_kernel() {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
     runtime.block_on(async {
         let clock = Clock::start();
-        let target = Target {
-            clock,
-            answers: |_, _, _| (Outcome::Ok, Advice::default()),
-            attempts: RefCell::default(),
-            stall: None,
-            performed: Rc::default(),
-            sent: Rc::default(),
-        };
+        let target = Target::new(clock, |_, _, _| GOOD);
         let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, at_start: 1, phase_ns: 0 };
         let engine = Engine::new(target, &shard(100, 4, Some(budget)), clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap()));
@@ -366,15 +364,8 @@ fn nothing_goes_while_the_target_asked_for_patience() {
 fn a_pause_that_another_shard_was_told_of_is_kept() {
     virtual_time().block_on(async {
         let clock = Clock::start();
-        let sent: Rc<RefCell<Vec<Nanos>>> = Rc::default();
-        let target = Target {
-            clock,
-            answers: |_, _, _| GOOD,
-            attempts: RefCell::default(),
-            stall: None,
-            performed: Rc::default(),
-            sent: Rc::clone(&sent),
-        };
+        let target = Target::new(clock, |_, _, _| GOOD);
+        let sent = Rc::clone(&target.sent);
         let budget = Budget { interval_ns: 1_000_000, burst: 1, at_start: 1, phase_ns: 0 };
         let engine = Engine::new(target, &shard(1 << 40, 4, Some(budget)), clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
@@ -509,14 +500,7 @@ fn what_was_cut_off_counts_as_sent_with_its_connection_its_bytes_and_its_age() {
     virtual_time().block_on(async {
         let clock = Clock::start();
         let never = Some((clock.now(), clock.now().plus(Duration::from_hours(1))));
-        let target = Target {
-            clock,
-            answers: |_, _, _| (Outcome::Ok, Advice::default()),
-            attempts: RefCell::default(),
-            stall: never,
-            performed: Rc::default(),
-            sent: Rc::default(),
-        };
+        let target = Target { stall: never, ..Target::new(clock, |_, _, _| GOOD) };
         let engine = Engine::new(target, &shard(1 << 40, 3, None), clock, clock.now());
         let mut run = Box::pin(Rc::clone(&engine).run(Alarm::runtime(clock)));
         tokio::select! {
