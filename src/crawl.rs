@@ -75,14 +75,14 @@ pub(crate) use self::dial::go_from;
 pub(crate) use self::dial::silent;
 pub use self::dial::{Dial, End, Route, Stream, Tcp};
 use self::expect::Checker;
-pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
+pub use self::expect::{BodyRegex, Expect, ExpectError, Expectations, Lengths, Statuses};
 pub use self::header_fields::HeaderFields;
 pub use self::http2::{HttpSettings, HttpVersion};
 use self::http2::{Places, Requests};
 pub use self::ids::{IdFormat, Shuffle};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
+use self::peers::HostAddresses;
 pub use self::peers::Lookups;
-use self::peers::Peer;
 use self::pool::Pool;
 use self::proxy::{Proxies, Sessions};
 pub use self::receive_stamps::ReceiveStamps;
@@ -219,7 +219,7 @@ pub struct Crawl<D: Dial = Tcp> {
     /// Source addresses of the shard's connections, if any were given.
     source_addresses: Option<SourceAddresses>,
     /// Addresses of each host, then of each proxy.
-    peers: RefCell<Vec<Peer>>,
+    peers: RefCell<Vec<HostAddresses>>,
     /// Number of the next connection through a proxy, among those of the run.
     turn: Cell<u64>,
     /// Position of the shard's connections among those of the run.
@@ -289,7 +289,8 @@ impl<D: Dial> Crawl<D> {
         (self.turn, self.slots) = (Cell::new(u64::from(slots.shard)), slots);
         let proxies = self.spec.proxies.iter().flat_map(|proxies| &proxies.all).map(|proxy| &proxy.addresses);
         let (now, shard) = (self.clock.now(), slots.shard as usize);
-        let peers = self.spec.addresses.iter().chain(proxies).map(|addresses| Peer::new(addresses, shard, now));
+        let peers =
+            self.spec.addresses.iter().chain(proxies).map(|addresses| HostAddresses::new(addresses, shard, now));
         self.peers = RefCell::new(peers.collect());
         self
     }

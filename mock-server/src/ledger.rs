@@ -203,7 +203,7 @@ pub(crate) enum Pass {
 
 /// One connection's place in the ledger.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub(crate) struct ConnectionSource {
     source: usize,
     is_counted: Cell<bool>,
 }
@@ -229,8 +229,8 @@ impl LedgerWriter {
     }
 
     /// Looks up a client address, once per connection.
-    pub(crate) fn peer(&self, address: IpAddr) -> Peer {
-        Peer {
+    pub(crate) fn peer(&self, address: IpAddr) -> ConnectionSource {
+        ConnectionSource {
             source: self.shared.region().sources.find(&address.to_canonical().to_string()),
             is_counted: Cell::new(false),
         }
@@ -242,7 +242,7 @@ impl LedgerWriter {
     }
 
     /// A request for item `id` arrived at `now_ns`. Returns how many came for that item before, `0..=15`, 15 for more.
-    pub(crate) fn arrived(&self, peer: &Peer, id: u64, now_ns: u64) -> u8 {
+    pub(crate) fn arrived(&self, peer: &ConnectionSource, id: u64, now_ns: u64) -> u8 {
         let counters = self.counters();
         counters.requests.increment();
         self.shared.region().window.come(now_ns);

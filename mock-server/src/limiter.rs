@@ -9,7 +9,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::ledger::{LedgerWriter, Pass};
 use crate::limit::{Algorithm, Clients, KeyHash, Limit, LimitDecision, MAX_LIMITS, Over, RetryAfter, Standing};
-use crate::shared::{Decided, KeyQuery, Keys, Place, Telling};
+use crate::shared::{Decided, KeyQuery, Keys, SlotIndex, Telling};
 use early_retry::{EarlyRetry, Refusals};
 use hyper::header::HeaderMap;
 use std::cell::Cell;
@@ -35,7 +35,7 @@ struct Visit {
     /// The key of all its requests; none if they may have different ones.
     key: Option<KeyHash>,
     /// Place of the latest request's key.
-    place: Cell<Place>,
+    place: Cell<SlotIndex>,
     heard: Refusals,
 }
 
@@ -51,7 +51,7 @@ enum Welcome {
 #[derive(Debug)]
 struct Open {
     books: Rc<LedgerWriter>,
-    counted: Vec<(usize, Place)>,
+    counted: Vec<(usize, SlotIndex)>,
 }
 
 impl Drop for Open {
@@ -107,7 +107,7 @@ pub(crate) struct Admission<'a> {
     pub(crate) delay: Duration,
     /// State of the limits that tell, by their numbers.
     pub(crate) standings: Vec<(usize, Standing)>,
-    in_flight: Vec<(&'a Keys, Place)>,
+    in_flight: Vec<(&'a Keys, SlotIndex)>,
 }
 
 impl Drop for Admission<'_> {
@@ -149,7 +149,7 @@ impl Visitor {
     pub(crate) fn new(config: &Config, books: &Rc<LedgerWriter>, address: IpAddr) -> Result<Self, Over> {
         let visit = |limit: &Limit| Visit {
             key: limit.key.of_connection(address),
-            place: Cell::new(Place::UNKNOWN),
+            place: Cell::new(SlotIndex::UNKNOWN),
             heard: Refusals::default(),
         };
         let visits = config.limits.iter().map(visit).collect();

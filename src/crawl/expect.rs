@@ -10,8 +10,8 @@ mod ranges;
 use std::fmt;
 use std::str::FromStr;
 
-pub(super) use self::checker::{Body, CheckResult, Checker, Expected, Status};
-pub use self::pattern::Pattern;
+pub(super) use self::checker::{BodyCheck, CheckResult, Checker, Expected, Status};
+pub use self::pattern::BodyRegex;
 pub use self::ranges::{Lengths, Statuses};
 
 /// One thing that a good answer must be. A body that breaks off is never good, whatever is expected.
@@ -29,7 +29,7 @@ pub enum Expect {
     /// One of these statuses, in the place of 200 to 299.
     Status(Statuses),
     /// A body in which this is found. As with JSON, it is not looked for in one longer than [`Expectations::MAX_READ`].
-    Matching(Pattern),
+    Matching(BodyRegex),
     /// A body of such a length.
     Length(Lengths),
 }
@@ -152,7 +152,7 @@ impl FromStr for Expect {
                 }
                 Ok(Self::Status(statuses))
             }
-            Some(("regex", pattern)) => match Pattern::read(pattern) {
+            Some(("regex", pattern)) => match BodyRegex::read(pattern) {
                 Ok(pattern) => Ok(Self::Matching(pattern)),
                 Err(why) => Err(ExpectError::Pattern { text: said(), why }),
             },

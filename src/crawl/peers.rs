@@ -31,7 +31,7 @@ pub struct Lookups {
 
 /// Addresses of a host or proxy.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct HostAddresses {
     addresses: Vec<Address>,
     /// Family that answered last.
     family: Option<Family>,
@@ -56,7 +56,7 @@ pub(super) enum LookedUp {
     Failed,
 }
 
-impl Peer {
+impl HostAddresses {
     /// Start with addresses that were looked up at `now`. New connections use them in turn, from number `turn` on.
     pub(super) fn new(addresses: &[SocketAddr], turn: usize, now: Nanos) -> Self {
         let addresses = addresses.iter().map(|at| Address { at: *at, rests_until: Nanos::default() }).collect();
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn addresses_of_one_family_take_turns_and_the_other_family_is_second() {
         let all = addresses("[::1]:1 127.0.0.1:1 [::2]:1 [::3]:1 127.0.0.2:1");
-        let mut peer = Peer::new(&all, 1, at(0));
-        let firsts = |peer: &mut Peer, times: usize| -> Vec<String> {
+        let mut peer = HostAddresses::new(&all, 1, at(0));
+        let firsts = |peer: &mut HostAddresses, times: usize| -> Vec<String> {
             let orders = (0..times).map(|_| peer.order(at(1)));
             orders.map(|order| format!("{} {}", order[0].ip(), order[1].ip())).collect()
         };
@@ -167,13 +167,13 @@ mod tests {
         let mut sorted = all.clone();
         sorted.sort_unstable();
         assert_eq!(order, sorted);
-        assert_eq!(Peer::new(&[], 0, at(0)).order(at(0)), []);
+        assert_eq!(HostAddresses::new(&[], 0, at(0)).order(at(0)), []);
     }
 
     #[test]
     fn an_address_that_did_not_answer_comes_last_for_ten_seconds() {
         let all = addresses("127.0.0.1:1 127.0.0.2:1 127.0.0.3:1");
-        let mut peer = Peer::new(&all, 0, at(0));
+        let mut peer = HostAddresses::new(&all, 0, at(0));
         peer.answered(&all, 1, at(5));
         for time in [5, 14] {
             for _ in 0..3 {
@@ -208,7 +208,7 @@ mod tests {
             may_use: |ip| ip.is_loopback(),
         };
         let ips: LocalIps = "127.0.0.9".parse().unwrap();
-        let mut peer = Peer::new(&addresses("127.0.0.1:1"), 0, at(0));
+        let mut peer = HostAddresses::new(&addresses("127.0.0.1:1"), 0, at(0));
         let settings = (&lookups, Some(&ips));
         assert_eq!(peer.renew(0, settings, at(99)), None, "no name");
         assert_eq!(peer.renew(1, settings, at(29)), None);

@@ -31,12 +31,12 @@ impl Default for ConnectionSlots {
 #[derive(Debug)]
 pub(super) struct SourceAddresses {
     ips: LocalIps,
-    order: Order,
+    order: AddressOrder,
 }
 
 /// In which order addresses are given.
 #[derive(Debug)]
-enum Order {
+enum AddressOrder {
     /// Connection `first + k` of the run goes from its address each time that it is opened, to each host.
     Kept { first: u64, of_host: Vec<Rc<RefCell<FreeSlots>>> },
     /// Each connection goes from the next address; shards take turns.
@@ -57,11 +57,12 @@ impl SourceAddresses {
     pub(super) fn new(ips: LocalIps, reuse: Reuse, slots: ConnectionSlots, hosts: usize) -> Self {
         let order = match reuse {
             Reuse::Unbounded => {
-                Order::Kept { first: slots.first, of_host: (0..hosts).map(|_| Rc::default()).collect() }
+                AddressOrder::Kept { first: slots.first, of_host: (0..hosts).map(|_| Rc::default()).collect() }
             }
-            Reuse::Requests(_) => {
-                Order::Rotating { next: Cell::new(u64::from(slots.shard)), stride: u64::from(slots.shards.max(1)) }
-            }
+            Reuse::Requests(_) => AddressOrder::Rotating {
+                next: Cell::new(u64::from(slots.shard)),
+                stride: u64::from(slots.shards.max(1)),
+            },
         };
         Self { ips, order }
     }
@@ -69,7 +70,7 @@ impl SourceAddresses {
     /// The place of a connection to `host` that is to be opened.
     pub(super) fn take(&self, host: usize) -> ConnectionSlot {
         match &self.order {
-            Order::Kept { first, of_host } => {
+            AddressOrder::Kept { first, of_host } => {
                 let free_slots = &of_host[host];
                 let mut all = free_slots.borrow_mut();
                 let (number, is_new) = all.free.pop().map_or_else(
@@ -81,7 +82,7 @@ impl SourceAddresses {
                 );
                 ConnectionSlot { place: first + number, number, is_new, of: Some(Rc::clone(free_slots)) }
             }
-            Order::Rotating { next, stride } => {
+            AddressOrder::Rotating { next, stride } => {
                 let place = next.get();
                 next.set(place.wrapping_add(*stride));
                 ConnectionSlot { place, number: 0, is_new: true, of: None }

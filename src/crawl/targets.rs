@@ -39,14 +39,14 @@ pub struct Targets {
     shapes: Vec<RequestShape>,
     /// Number of the shape of each line, [`NO_SHAPE`] without one; empty if no line has one.
     line_shapes: Vec<u32>,
-    order: Order,
+    order: LineOrder,
     first: String,
     asks_ids: IdUse,
 }
 
 /// Line of each item. It depends on the item alone, so that every number of shards sends the same requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Order {
+enum LineOrder {
     /// One after the other, again and again.
     InTurn,
     /// By weight, from a seed. Holds the sum of the weights up to each line, its own included.
@@ -196,7 +196,7 @@ impl Targets {
             templates: Vec::new(),
             shapes: Vec::new(),
             line_shapes: Vec::new(),
-            order: Order::InTurn,
+            order: LineOrder::InTurn,
             first: String::new(),
             asks_ids: IdUse::No,
         };
@@ -271,19 +271,19 @@ impl Targets {
             all += u64::from(weight);
             all
         });
-        Self { order: Order::Drawn { seed, sums: sums.collect() }, ..self }
+        Self { order: LineOrder::Drawn { seed, sums: sums.collect() }, ..self }
     }
 
     /// Have `shards` shards take turns with the lines, each of which is one item.
     #[must_use]
     pub fn dealt(self, shards: u32) -> Self {
-        Self { order: Order::Dealt { shards }, ..self }
+        Self { order: LineOrder::Dealt { shards }, ..self }
     }
 
     /// True if lines are drawn by weight.
     #[must_use]
     pub const fn is_drawn(&self) -> bool {
-        matches!(self.order, Order::Drawn { .. })
+        matches!(self.order, LineOrder::Drawn { .. })
     }
 
     /// Requests of lines that are not as the flags say, each once.
@@ -377,14 +377,14 @@ impl Targets {
         let line = match (&self.order, self.lines.len() as u64) {
             // Most crawls have one, and need no division.
             (_, 0 | 1) => 0,
-            (Order::InTurn, lines) => id % lines,
-            (Order::Drawn { seed, sums }, _) => {
+            (LineOrder::InTurn, lines) => id % lines,
+            (LineOrder::Drawn { seed, sums }, _) => {
                 // The upper half of the product is a number below the sum of all weights.
                 let drawn = u128::from(mixed(mixed(*seed).wrapping_add(id)));
                 let at = u64::try_from((drawn * u128::from(sums.last().copied().unwrap_or(0))) >> 64).unwrap_or(0);
                 sums.partition_point(|sum| *sum <= at) as u64
             }
-            (Order::Dealt { shards }, lines) => dealt(id.min(lines - 1), lines, *shards),
+            (LineOrder::Dealt { shards }, lines) => dealt(id.min(lines - 1), lines, *shards),
         };
         usize::try_from(line).unwrap_or(0)
     }

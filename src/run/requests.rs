@@ -99,18 +99,18 @@ impl RequestsError {
 
 /// Place of a request in its file, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FilePosition {
     Line(usize),
     Entry(usize),
 }
 
-impl Place {
+impl FilePosition {
     fn failed(self, why: impl Into<String>) -> RequestsError {
         RequestsError::Request { place: self.to_string(), why: why.into() }
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for FilePosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Line(line) => write!(f, "line {line}"),
@@ -121,8 +121,8 @@ impl std::fmt::Display for Place {
 
 /// A request as its file has it.
 #[derive(Debug, Clone, PartialEq)]
-struct Entry {
-    place: Place,
+struct RecordedRequest {
+    place: FilePosition,
     /// None for that of the flags.
     method: Option<String>,
     /// URL, or a path.
@@ -135,8 +135,8 @@ struct Entry {
     at: Option<At>,
 }
 
-impl Entry {
-    fn new(place: Place) -> Self {
+impl RecordedRequest {
+    fn new(place: FilePosition) -> Self {
         let (url, headers) = (String::new(), Vec::new());
         Self { place, method: None, url, headers, body: None, weight: None, at: None }
     }
@@ -145,18 +145,18 @@ impl Entry {
 /// Content of a file.
 #[derive(Debug, Default)]
 struct Parsed {
-    entries: Vec<Entry>,
+    entries: Vec<RecordedRequest>,
     /// Number of lines or entries that are no request which can be sent again, and the first of them with its reason.
     skipped: Option<(usize, String)>,
 }
 
 impl Parsed {
-    fn add(&mut self, entry: Entry) -> Result<(), RequestsError> {
+    fn add(&mut self, entry: RecordedRequest) -> Result<(), RequestsError> {
         self.entries.push(entry);
         if self.entries.len() > MOST_REQUESTS { Err(RequestsError::TooMany) } else { Ok(()) }
     }
 
-    fn skip(&mut self, place: Place, why: &str) {
+    fn skip(&mut self, place: FilePosition, why: &str) {
         self.skipped.get_or_insert_with(|| (0, format!("{place}: {why}"))).0 += 1;
     }
 }
@@ -206,8 +206,8 @@ fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
 }
 
 /// Lines of a file without white space around them, with their places.
-fn lines(text: &[u8]) -> impl Iterator<Item = (Place, &[u8])> {
-    text.split(|byte| *byte == b'\n').enumerate().map(|(at, line)| (Place::Line(at + 1), line.trim_ascii()))
+fn lines(text: &[u8]) -> impl Iterator<Item = (FilePosition, &[u8])> {
+    text.split(|byte| *byte == b'\n').enumerate().map(|(at, line)| (FilePosition::Line(at + 1), line.trim_ascii()))
 }
 
 fn build(parsed: Parsed, base: Option<&Template>, shape: &RequestShape) -> Result<RequestFile, RequestsError> {
@@ -235,8 +235,8 @@ fn origin(base: &Template) -> Result<String, RequestsError> {
     if base.path() == ("/", None) { Ok(origin) } else { Err(RequestsError::LongUrl(origin)) }
 }
 
-fn line(entry: Entry, origin: Option<&str>, shape: &RequestShape) -> Result<Line, RequestsError> {
-    let Entry { place, method, mut url, headers, body, .. } = entry;
+fn line(entry: RecordedRequest, origin: Option<&str>, shape: &RequestShape) -> Result<Line, RequestsError> {
+    let RecordedRequest { place, method, mut url, headers, body, .. } = entry;
     if url.starts_with('/') {
         url.insert_str(0, origin.ok_or_else(|| RequestsError::NoHost(place.to_string()))?);
     }

@@ -28,7 +28,7 @@ pub(crate) enum Quantity {
 
 /// One figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Figure {
+pub(crate) struct SelftestFigure {
     /// Name of the measured quantity.
     pub(crate) what: String,
     /// Unit of the values.
@@ -49,7 +49,7 @@ pub(crate) struct Figure {
     pub(crate) impossible: bool,
 }
 
-impl Figure {
+impl SelftestFigure {
     /// A number that may lie from `low` to `high`, both included.
     pub(super) fn number(what: &str, (unit, expected): (Unit, f64), measured: Option<f64>, allowed: Allowed) -> Self {
         let Allowed { low, high } = allowed;
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn is_met(measured: f64, allowed: Allowed) -> bool {
-        Figure::number("p50", (Unit::Us, 20.0), Some(measured), allowed).met
+        SelftestFigure::number("p50", (Unit::Us, 20.0), Some(measured), allowed).met
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn noise_makes_times_longer_and_never_shorter() {
-        let figure = |us| Figure::number("p50", (Unit::Us, 20.0), us, Allowed::between(20.0, 25.0));
+        let figure = |us| SelftestFigure::number("p50", (Unit::Us, 20.0), us, Allowed::between(20.0, 25.0));
         let never_less = [Some(19.0), Some(20.0), Some(26.0), None].map(|us| figure(us).never_less().impossible);
         assert_eq!(never_less, [true, false, false, false]);
         assert_eq!([19.0, 20.0, 26.0].map(|us| figure(Some(us)).never_other().impossible), [true, false, true]);
@@ -154,9 +154,9 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_within_no_tolerance() {
-        let figure = Figure::number("p99", (Unit::Us, 20.0), None, Allowed::at_least(0.0));
+        let figure = SelftestFigure::number("p99", (Unit::Us, 20.0), None, Allowed::at_least(0.0));
         assert_eq!((figure.met, figure.error, figure.measured), (false, None, None));
-        assert!(Figure::word("verdict", "client_limited", "client_limited").met);
-        assert!(!Figure::word("verdict", "client_limited", "valid").met);
+        assert!(SelftestFigure::word("verdict", "client_limited", "client_limited").met);
+        assert!(!SelftestFigure::word("verdict", "client_limited", "valid").met);
     }
 }

@@ -10,7 +10,7 @@ use crawlmark_results::run::report::Verdict;
 use crawlmark_results::studies::compare::Pair;
 use serde::{Deserialize, Serialize};
 
-use super::figure::{Allowed, Figure, Unit};
+use super::figure::{Allowed, SelftestFigure, Unit};
 use super::form::{FREEZE, HOLD, PER_S, SLOW_HOLD, Scene};
 use super::pairs;
 use super::seen::ObservedRun;
@@ -64,7 +64,7 @@ pub(crate) struct Attempt {
     /// Reason why it does not count; nothing when it does.
     pub(crate) disturbed_by: Vec<String>,
     /// Measured figures.
-    pub(crate) figures: Vec<Figure>,
+    pub(crate) figures: Vec<SelftestFigure>,
 }
 
 impl Attempt {
@@ -106,15 +106,15 @@ pub(super) fn judge(row: Row, evidence: &ExperimentRuns) -> Option<Attempt> {
 }
 
 /// An attempt of runs that have to be valid.
-fn attempt(runs: &[&ObservedRun], figures: Vec<Figure>) -> Attempt {
+fn attempt(runs: &[&ObservedRun], figures: Vec<SelftestFigure>) -> Attempt {
     let disturbed_by = runs.iter().flat_map(|run| run.troubles());
     let broken = runs.iter().filter(|run| run.verdict == Verdict::Incomplete);
-    let broken = broken.map(|run| Figure::word("counts", "add up", &run.reasons.join("; ")).never_other());
+    let broken = broken.map(|run| SelftestFigure::word("counts", "add up", &run.reasons.join("; ")).never_other());
     weighed(disturbed_by.collect(), broken.chain(figures).collect())
 }
 
 /// Create an attempt. Percentiles with too few samples mark it as disturbed, unless it already is or another figure failed.
-fn weighed(mut disturbed_by: Vec<String>, figures: Vec<Figure>) -> Attempt {
+fn weighed(mut disturbed_by: Vec<String>, figures: Vec<SelftestFigure>) -> Attempt {
     if disturbed_by.is_empty() && figures.iter().all(|figure| figure.met || figure.measured.is_none()) {
         let unknown = figures.iter().filter(|figure| figure.measured.is_none());
         disturbed_by.extend(unknown.map(|figure| format!("{}: too few responses", figure.what)));
@@ -130,27 +130,38 @@ fn ms(ms: f64) -> f64 {
     ms * 1e3
 }
 
-fn modes(run: &ObservedRun, slow: u64) -> Vec<Figure> {
+fn modes(run: &ObservedRun, slow: u64) -> Vec<SelftestFigure> {
     let time = |what, q, expected, high_ms| {
         let allowed = Allowed::between(us(expected), ms(high_ms));
-        Figure::number(what, (Unit::Us, us(expected)), run.quantile_us(Series::ServiceOk, q), allowed).never_less()
+        SelftestFigure::number(what, (Unit::Us, us(expected)), run.quantile_us(Series::ServiceOk, q), allowed)
+            .never_less()
     };
     let counted = run.above(Series::ServiceOk, SLOW_HOLD / 2) as f64;
     vec![
-        Figure::number("slow responses", (Unit::Count, slow as f64), Some(counted), Allowed::exactly(slow as f64)),
+        SelftestFigure::number(
+            "slow responses",
+            (Unit::Count, slow as f64),
+            Some(counted),
+            Allowed::exactly(slow as f64),
+        ),
         time("service p50", 0.5, HOLD, 25.0),
         time("service p97", 0.97, HOLD, 60.0),
         time("service p99", 0.99, SLOW_HOLD, 540.0),
     ]
 }
 
-fn overhead(run: &ObservedRun) -> Vec<Figure> {
+fn overhead(run: &ObservedRun) -> Vec<SelftestFigure> {
     let time = |what, q, high_ms| {
-        Figure::number(what, (Unit::Us, 0.0), run.quantile_us(Series::Overhead, q), Allowed::between(0.0, ms(high_ms)))
+        SelftestFigure::number(
+            what,
+            (Unit::Us, 0.0),
+            run.quantile_us(Series::Overhead, q),
+            Allowed::between(0.0, ms(high_ms)),
+        )
     };
     let exactly = |what, expected: u64, counted: u64| {
         let (expected, counted) = (expected as f64, counted as f64);
-        Figure::number(what, (Unit::Count, expected), Some(counted), Allowed::exactly(expected)).never_other()
+        SelftestFigure::number(what, (Unit::Count, expected), Some(counted), Allowed::exactly(expected)).never_other()
     };
     vec![
         exactly("responses with a hold", run.count(Series::ServiceOk), run.count(Series::Overhead)),
@@ -166,10 +177,10 @@ fn about(expected_s: f64) -> Allowed {
     Allowed::between(ms(expected_s.mul_add(1e3, -10.0)), ms(expected_s.mul_add(1e3, 60.0)))
 }
 
-fn open_loop(scene: &Scene, open: &ObservedRun) -> Vec<Figure> {
+fn open_loop(scene: &Scene, open: &ObservedRun) -> Vec<SelftestFigure> {
     let time = |what, q, measured| {
         let expected_s = scene.response_s(q);
-        Figure::number(what, (Unit::Us, expected_s * 1e6), measured, about(expected_s))
+        SelftestFigure::number(what, (Unit::Us, expected_s * 1e6), measured, about(expected_s))
     };
     vec![
         time("response p95", 0.95, open.quantile_us(Series::ResponseOk, 0.95)),
@@ -178,29 +189,30 @@ fn open_loop(scene: &Scene, open: &ObservedRun) -> Vec<Figure> {
     ]
 }
 
-fn closed_loop(scene: &Scene, open: &ObservedRun, closed: &ObservedRun) -> Vec<Figure> {
+fn closed_loop(scene: &Scene, open: &ObservedRun, closed: &ObservedRun) -> Vec<SelftestFigure> {
     let p99 = closed.quantile_us(Series::ServiceOk, 0.99);
     let ratio = open.quantile_us(Series::ResponseOk, 0.99).zip(p99).map(|(open, closed)| open / closed);
     let expected = scene.response_s(0.99) / HOLD.as_secs_f64();
     vec![
-        Figure::number("service p99", (Unit::Us, us(HOLD)), p99, Allowed::between(us(HOLD), ms(80.0))).never_less(),
-        Figure::number("open to closed p99", (Unit::Ratio, expected), ratio, Allowed::at_least(8.0)),
+        SelftestFigure::number("service p99", (Unit::Us, us(HOLD)), p99, Allowed::between(us(HOLD), ms(80.0)))
+            .never_less(),
+        SelftestFigure::number("open to closed p99", (Unit::Ratio, expected), ratio, Allowed::at_least(8.0)),
     ]
 }
 
-fn achieved(scene: &Scene, open: &ObservedRun) -> Vec<Figure> {
+fn achieved(scene: &Scene, open: &ObservedRun) -> Vec<SelftestFigure> {
     let allowed = Allowed::between(0.995, 1.005);
     let asked = open.asked as f64 / scene.scheduled();
     let reported = open.achieved_per_s.map(|per_s| per_s / PER_S as f64);
     vec![
-        Figure::number("as reported", (Unit::Ratio, 1.0), reported, allowed),
-        Figure::number("target's count", (Unit::Ratio, 1.0), Some(asked), allowed),
+        SelftestFigure::number("as reported", (Unit::Ratio, 1.0), reported, allowed),
+        SelftestFigure::number("target's count", (Unit::Ratio, 1.0), Some(asked), allowed),
     ]
 }
 
-fn scaling(one: &ObservedRun, two: &ObservedRun) -> Vec<Figure> {
+fn scaling(one: &ObservedRun, two: &ObservedRun) -> Vec<SelftestFigure> {
     let ratio = (one.items_per_s > 0.0).then(|| two.items_per_s / one.items_per_s);
-    vec![Figure::number("items/s, 2 to 1", (Unit::Ratio, 2.0), ratio, Allowed::between(1.94, 2.06))]
+    vec![SelftestFigure::number("items/s, 2 to 1", (Unit::Ratio, 2.0), ratio, Allowed::between(1.94, 2.06))]
 }
 
 /// Here the run has to be found out: an attempt does not count when something graver was found than that, or when the
@@ -209,8 +221,8 @@ fn freeze(run: &ObservedRun, stopped: Option<Duration>) -> Attempt {
     let expected = us(stopped.unwrap_or(FREEZE));
     let allowed = Allowed::between(expected - ms(50.0), expected + ms(200.0));
     let figures = vec![
-        Figure::number("sched_lag max", (Unit::Us, expected), run.max_us(Series::SchedLag), allowed),
-        Figure::word("verdict", Verdict::ClientLimited.name(), run.verdict.name()),
+        SelftestFigure::number("sched_lag max", (Unit::Us, expected), run.max_us(Series::SchedLag), allowed),
+        SelftestFigure::word("verdict", Verdict::ClientLimited.name(), run.verdict.name()),
     ];
     let mut disturbed_by = if matches!(run.verdict, Verdict::TargetLimited | Verdict::Disturbed) {
         run.reasons.clone()

@@ -5,7 +5,7 @@ use crawlmark_results::run::report::Environment;
 use crawlmark_results::show::text::micros;
 use serde::{Deserialize, Serialize};
 
-use super::figure::{Figure, Unit};
+use super::figure::{SelftestFigure, Unit};
 use super::judge::Attempt;
 use crate::cli::Row;
 use crate::error::{DONE, GATE, INCONCLUSIVE};
@@ -56,7 +56,7 @@ pub(crate) struct RowOutcome {
     pub(crate) result: RowResult,
     /// The figures of the attempt that decided: one that shows what cannot be, or else the first that passed, or else the one that counts and misses least, or
     /// else the one that misses least.
-    pub(crate) figures: Vec<Figure>,
+    pub(crate) figures: Vec<SelftestFigure>,
     /// All attempts.
     pub(crate) attempts: Vec<Attempt>,
 }
@@ -121,7 +121,8 @@ pub(crate) struct MeasurementError {
 impl MeasurementError {
     fn of(rows: &[RowOutcome]) -> Option<Self> {
         let row = rows.iter().find(|row| row.row == Row::R2.name())?;
-        let mut times = row.figures.iter().filter(|figure| figure.unit == Unit::Us).map(Figure::measured_number);
+        let mut times =
+            row.figures.iter().filter(|figure| figure.unit == Unit::Us).map(SelftestFigure::measured_number);
         let (p50, p99) = (times.next()??, times.next()??);
         let disturbed = row.result == RowResult::Disturbed;
         let caveat = if disturbed { ", disturbed as it was," } else { "" };
@@ -236,7 +237,7 @@ mod tests {
     use super::*;
 
     fn attempt(disturbed_by: &[&str], us: f64) -> Attempt {
-        let figure = |what| Figure::number(what, (Unit::Us, 0.0), Some(us), Allowed::between(0.0, 100.0));
+        let figure = |what| SelftestFigure::number(what, (Unit::Us, 0.0), Some(us), Allowed::between(0.0, 100.0));
         Attempt {
             disturbed_by: disturbed_by.iter().map(|reason| (*reason).to_owned()).collect(),
             figures: vec![figure("p50"), figure("p99")],

@@ -7,7 +7,7 @@ use crawlmark_harness::stats::Series;
 use crawlmark_results::run::report::Verdict;
 use crawlmark_results::studies::compare::{self, Disturbance, Metric, Order, Pair, Reading, Readings, Rule};
 
-use super::figure::{Allowed, Figure, Unit};
+use super::figure::{Allowed, SelftestFigure, Unit};
 use super::form::HOLD;
 use super::judge::Attempt;
 use super::seen::ObservedRun;
@@ -68,8 +68,8 @@ pub(super) fn attempt(pairs: &[Pair], troubles: &[String]) -> Attempt {
     // Up to 1.2 ms of every request are not the target's hold, and make the two more alike; and a hundredth either way.
     let allowed = Allowed::between(0.952 - 0.01, 0.955 + 0.01);
     let figures = vec![
-        Figure::number("throughput", (Unit::Ratio, expected), ratio, allowed),
-        Figure::word("verdict", "regression", &verdict),
+        SelftestFigure::number("throughput", (Unit::Ratio, expected), ratio, allowed),
+        SelftestFigure::word("verdict", "regression", &verdict),
     ];
     Attempt { disturbed_by: Vec::new(), figures }
 }

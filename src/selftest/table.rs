@@ -5,7 +5,7 @@ use crawlmark_results::show::plot::Plot;
 use crawlmark_results::show::text::{grouped_f64, micros};
 use crawlmark_results::studies::StudyResult;
 
-use super::figure::{Figure, Quantity, Unit};
+use super::figure::{Quantity, SelftestFigure, Unit};
 use super::outcome::{RowOutcome, RowResult, SelftestResult};
 
 impl StudyResult for SelftestResult {
@@ -55,7 +55,7 @@ fn rows(row: &RowOutcome, above: &[RowOutcome]) -> Vec<Vec<String>> {
         0 | 1 => String::new(),
         attempts => format!(" ({attempts} attempts)"),
     };
-    let line = |figure: &Figure| {
+    let line = |figure: &SelftestFigure| {
         let error = figure.error.map_or_else(String::new, |error| signed(figure, error));
         let measured = figure.measured.as_ref().map_or_else(|| "-".to_owned(), |measured| quantity(figure, measured));
         let mark = if figure.met { "" } else { "!" };
@@ -93,7 +93,7 @@ fn disturbances(row: &RowOutcome, above: &[RowOutcome]) -> Vec<String> {
     told.map(|(number, reason): (u32, &str)| format!("attempt {number} does not count: {reason}")).collect()
 }
 
-fn quantity(figure: &Figure, quantity: &Quantity) -> String {
+fn quantity(figure: &SelftestFigure, quantity: &Quantity) -> String {
     match quantity {
         Quantity::Word(word) => word.clone(),
         Quantity::Number(value) => number(figure, *value),
@@ -101,7 +101,7 @@ fn quantity(figure: &Figure, quantity: &Quantity) -> String {
 }
 
 /// A number of a figure, as precise as it is worth.
-fn number(figure: &Figure, value: f64) -> String {
+fn number(figure: &SelftestFigure, value: f64) -> String {
     match (figure.unit, &figure.expected) {
         (Unit::Us, _) if value == 0.0 => "0".to_owned(),
         (Unit::Us, _) => micros(value),
@@ -111,7 +111,7 @@ fn number(figure: &Figure, value: f64) -> String {
     }
 }
 
-fn signed(figure: &Figure, value: f64) -> String {
+fn signed(figure: &SelftestFigure, value: f64) -> String {
     let size = number(figure, value.abs());
     // What is shown as nothing has no direction.
     match (size.contains(|c: char| ('1'..='9').contains(&c)), value < 0.0) {
@@ -122,7 +122,7 @@ fn signed(figure: &Figure, value: f64) -> String {
 }
 
 /// By how much a figure may differ from what is expected.
-fn tolerance(figure: &Figure) -> String {
+fn tolerance(figure: &SelftestFigure) -> String {
     let Quantity::Number(expected) = figure.expected else { return "exactly".to_owned() };
     let (scale, unit) = if figure.unit == Unit::Us { (1e3, " ms") } else { (1.0, "") };
     // What is left of a difference in binary is not worth a digit.
@@ -149,8 +149,8 @@ mod tests {
     use crate::cli::Row;
     use crawlmark_results::run::report::{Environment, Placement};
 
-    fn figure(unit: Unit, expected: f64, measured: Option<f64>, allowed: Allowed) -> Figure {
-        Figure::number("service p99", (unit, expected), measured, allowed)
+    fn figure(unit: Unit, expected: f64, measured: Option<f64>, allowed: Allowed) -> SelftestFigure {
+        SelftestFigure::number("service p99", (unit, expected), measured, allowed)
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         ] {
             assert_eq!(tolerance(&figure(unit, expected, None, allowed)), said);
         }
-        assert_eq!(tolerance(&Figure::word("verdict", "valid", "valid")), "exactly");
+        assert_eq!(tolerance(&SelftestFigure::word("verdict", "valid", "valid")), "exactly");
     }
 
     #[test]
@@ -183,9 +183,9 @@ mod tests {
         let bad = figure(Unit::Us, 20_000.0, Some(26_000.0), Allowed::between(20_000.0, 25_000.0));
         let reason = "shard 0 spent 31 % of the run waiting for a CPU, so some responses were read late and look \
                       slower than they were";
-        let attempt = |disturbed_by: &[&str], figure: &Figure| Attempt {
+        let attempt = |disturbed_by: &[&str], figure: &SelftestFigure| Attempt {
             disturbed_by: disturbed_by.iter().map(|reason| (*reason).to_owned()).collect(),
-            figures: vec![figure.clone(), Figure::word("verdict", "client_limited", "client_limited")],
+            figures: vec![figure.clone(), SelftestFigure::word("verdict", "client_limited", "client_limited")],
         };
         let rows = vec![
             RowOutcome::of(Row::R1, vec![attempt(&[], &good)]),

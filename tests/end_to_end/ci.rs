@@ -35,7 +35,7 @@ exit "$STUB_CODE"
 "#;
 
 /// A piece of shell in a workflow.
-struct Body {
+struct ShellStep {
     job: String,
     text: String,
 }
@@ -43,7 +43,7 @@ struct Body {
 /// A workflow, as far as it matters here.
 struct Workflow {
     variables: BTreeMap<String, String>,
-    bodies: Vec<Body>,
+    bodies: Vec<ShellStep>,
 }
 
 fn load(text: &'static str) -> Yaml<'static> {
@@ -70,7 +70,7 @@ fn github() -> Workflow {
     let bodies = entries(&workflow["jobs"]).flat_map(|(job, what)| {
         let steps = what["steps"].as_sequence().unwrap().iter();
         let runs = steps.filter_map(|step| step.as_mapping_get("run").map(scalar)).collect::<Vec<_>>();
-        runs.into_iter().map(move |text| Body { job: job.clone(), text })
+        runs.into_iter().map(move |text| ShellStep { job: job.clone(), text })
     });
     Workflow { bodies: bodies.collect(), variables: scalars(&workflow["env"]) }
 }
@@ -81,7 +81,7 @@ fn gitlab() -> Workflow {
         let scripts = ["before_script", "script"].into_iter().filter_map(|key| what.as_mapping_get(key));
         let runs: Vec<String> =
             scripts.flat_map(|script| script.as_sequence().unwrap().iter().map(scalar).collect::<Vec<_>>()).collect();
-        runs.into_iter().map(move |text| Body { job: job.clone(), text })
+        runs.into_iter().map(move |text| ShellStep { job: job.clone(), text })
     });
     let variables = scalars(&workflow[".benchmark"]["variables"]);
     // GitLab expands what a `$` names, and makes one of two.

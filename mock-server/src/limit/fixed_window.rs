@@ -33,12 +33,12 @@ pub struct FixedWindow {
 
 /// The word, taken apart.
 #[derive(Clone, Copy)]
-struct Count {
+struct WindowCount {
     window: u64,
     count: u64,
 }
 
-impl Count {
+impl WindowCount {
     const fn of(state: u64) -> Self {
         Self { window: state >> COUNT_BITS, count: state & MAX_PERMITS as u64 }
     }
@@ -61,22 +61,22 @@ impl FixedWindow {
 
     /// The count at `now_ns`. A reading of the clock that reaches the word after a later one counts for the later
     /// window: the earlier one is over.
-    fn at(&self, state: u64, now_ns: u64) -> Count {
+    fn at(&self, state: u64, now_ns: u64) -> WindowCount {
         let window = now_ns / self.window_ns;
-        let seen = Count::of(state);
-        if seen.window >= window { seen } else { Count { window, count: 0 } }
+        let seen = WindowCount::of(state);
+        if seen.window >= window { seen } else { WindowCount { window, count: 0 } }
     }
 
-    fn left_ns(&self, count: Count, now_ns: u64) -> u64 {
+    fn left_ns(&self, count: WindowCount, now_ns: u64) -> u64 {
         (count.window.saturating_add(1)).saturating_mul(self.window_ns).saturating_sub(now_ns).max(1)
     }
 
     pub(super) fn step(&self, state: u64, now_ns: u64) -> LimitDecision {
-        let Count { window, count } = self.at(state, now_ns);
+        let WindowCount { window, count } = self.at(state, now_ns);
         if count >= u64::from(self.permits.get()) {
-            return LimitDecision::Rejected { retry_after_ns: self.left_ns(Count { window, count }, now_ns) };
+            return LimitDecision::Rejected { retry_after_ns: self.left_ns(WindowCount { window, count }, now_ns) };
         }
-        LimitDecision::Admitted { next: Count { window, count: count + 1 }.state(), delay_ns: 0 }
+        LimitDecision::Admitted { next: WindowCount { window, count: count + 1 }.state(), delay_ns: 0 }
     }
 
     pub(super) fn is_idle(&self, state: u64, now_ns: u64) -> bool {
@@ -85,7 +85,7 @@ impl FixedWindow {
 
     /// Exact: while the window lasts it has one less; after it there is nothing to give back.
     pub(super) fn give_back(state: u64, taken: u64) -> Option<u64> {
-        let (now, then) = (Count::of(state), Count::of(taken));
+        let (now, then) = (WindowCount::of(state), WindowCount::of(taken));
         (now.window == then.window && now.count > 0).then(|| state - 1)
     }
 

@@ -15,7 +15,7 @@ use super::spoil::{Spoiler, Spoilt, can_meet};
 use crate::config::Config;
 use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
-use crate::ledger::{LedgerWriter, Peer};
+use crate::ledger::{ConnectionSource, LedgerWriter};
 use crate::limit::{Clients, Over};
 use crate::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
 use crate::timer::Timer;
@@ -61,7 +61,7 @@ pub(super) struct Answers {
     timer: Rc<Timer>,
     stubs: Rc<LiveStubs>,
     client: IpAddr,
-    peer: Peer,
+    peer: ConnectionSource,
     visitor: Visitor,
     fate: Fate,
     /// Delay that the connection's first answer has yet to be held for.

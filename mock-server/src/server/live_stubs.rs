@@ -46,7 +46,7 @@ pub(super) struct LiveStubs {
 
 /// Change to the stubs by an admin request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Change {
+pub(super) enum StubChange {
     /// One more.
     Add(Posted),
     /// Another in the place of one.
@@ -187,7 +187,7 @@ impl LiveStubs {
 
     /// Makes a change, here and, before they answer their next request, in all other processes. Returns the stubs as they
     /// are with it and with nothing after it.
-    pub(super) fn change(&self, change: &Change) -> Result<Rc<Stubs<Reply>>, Refusal> {
+    pub(super) fn change(&self, change: &StubChange) -> Result<Rc<Stubs<Reply>>, Refusal> {
         let before = self.current();
         // Tried first: what is in the log has to be right, for every process must do the same with it.
         self.applied(&before, change)?;
@@ -221,7 +221,7 @@ impl LiveStubs {
             let here = cursor;
             let Some(record) = log.next(&mut cursor) else { return asked_for };
             self.followed.set(cursor);
-            let Ok(change) = serde_json::from_slice::<Change>(&record) else { continue };
+            let Ok(change) = serde_json::from_slice::<StubChange>(&record) else { continue };
             let outcome = self.follow_one(&change);
             if place == Some(here) {
                 asked_for = Some(outcome);
@@ -231,7 +231,7 @@ impl LiveStubs {
 
     /// Refused where another process changed the same thing at the same moment and came first; then it is refused by all
     /// of them.
-    fn follow_one(&self, change: &Change) -> Result<Rc<Stubs<Reply>>, Refusal> {
+    fn follow_one(&self, change: &StubChange) -> Result<Rc<Stubs<Reply>>, Refusal> {
         let current = Rc::clone(&self.current.borrow());
         match self.applied(&current, change)? {
             Applied::Stubs(stubs) => {
@@ -246,21 +246,21 @@ impl LiveStubs {
         }
     }
 
-    fn applied(&self, stubs: &Stubs<Reply>, change: &Change) -> Result<Applied, Refusal> {
+    fn applied(&self, stubs: &Stubs<Reply>, change: &StubChange) -> Result<Applied, Refusal> {
         let stubs = match change {
-            Change::Add(posted) => {
+            StubChange::Add(posted) => {
                 let files = posted.files(&self.files);
                 self.with_known_limits(stubs.with_added(&posted.stub, |response| Reply::read(response, &files))?)?
             }
-            Change::Replace(id, posted) => {
+            StubChange::Replace(id, posted) => {
                 let files = posted.files(&self.files);
                 let read = |response: Option<&Node<'_>>| Reply::read(response, &files);
                 self.with_known_limits(stubs.with_replaced(*id, &posted.stub, read)?)?
             }
-            Change::Remove(id) => stubs.without(*id).ok_or(ChangeError::Missing(*id))?,
-            Change::Clear => stubs.emptied(),
-            Change::Reset => stubs.reset(),
-            Change::Settings(settings) => return Ok(Applied::Settings(Delays::read(&Node::root(settings))?)),
+            StubChange::Remove(id) => stubs.without(*id).ok_or(ChangeError::Missing(*id))?,
+            StubChange::Clear => stubs.emptied(),
+            StubChange::Reset => stubs.reset(),
+            StubChange::Settings(settings) => return Ok(Applied::Settings(Delays::read(&Node::root(settings))?)),
         };
         Ok(Applied::Stubs(stubs))
     }

@@ -43,12 +43,12 @@ struct Slot {
 
 /// Place of a key when it was last looked up. It may have been given to another key since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SlotIndex {
     bucket: usize,
     way: usize,
 }
 
-impl Place {
+impl SlotIndex {
     /// Not looked up yet.
     pub(crate) const UNKNOWN: Self = Self { bucket: 0, way: usize::MAX };
 
@@ -65,7 +65,7 @@ pub(crate) struct KeyQuery<'a> {
     pub(crate) key: KeyHash,
     pub(crate) now_ns: u64,
     /// Place of the key last time; kept up to date.
-    pub(crate) place: &'a Cell<Place>,
+    pub(crate) place: &'a Cell<SlotIndex>,
 }
 
 /// Refusal that tells how long to wait. All on the common clock.
@@ -116,7 +116,7 @@ impl Keys {
     }
 
     /// Count one less open. The slot is still its key's: while something is open it is not idle.
-    pub(crate) fn release(&self, place: Place) {
+    pub(crate) fn release(&self, place: SlotIndex) {
         let bucket = &self.buckets[place.bucket];
         let _held = bucket.lock.hold();
         let slot = &bucket.slots[place.way];
@@ -146,12 +146,12 @@ impl Keys {
     }
 
     /// Run `work` on the words of a key, alone among all processes. The key gets a slot if it has none and there is one.
-    fn with<T>(&self, query: &KeyQuery<'_>, work: impl FnOnce(&Slot, Place) -> T) -> T {
+    fn with<T>(&self, query: &KeyQuery<'_>, work: impl FnOnce(&Slot, SlotIndex) -> T) -> T {
         #[expect(clippy::cast_possible_truncation, reason = "10 bits")]
         let index = query.key.0 as usize % BUCKETS;
         let bucket = &self.buckets[index];
         let _held = bucket.lock.hold();
-        let place = Place { bucket: index, way: bucket.way(query) };
+        let place = SlotIndex { bucket: index, way: bucket.way(query) };
         query.place.set(place);
         work(&bucket.slots[place.way], place)
     }
@@ -190,7 +190,7 @@ impl Slot {
         query.algorithm.is_idle(self.state.get(), query.now_ns) && self.promised_until_ns.get() <= query.now_ns
     }
 
-    fn decide(&self, query: &KeyQuery<'_>, place: Place) -> Decided {
+    fn decide(&self, query: &KeyQuery<'_>, place: SlotIndex) -> Decided {
         let state = self.state.get();
         if place.is_crowd() && query.algorithm.counts_open() {
             return Decided { step: LimitDecision::Rejected { retry_after_ns: 1 }, state };

@@ -103,7 +103,7 @@ pub use self::differences::{Difference, Incomparable, comparable, differences};
 pub use self::estimate::{Interval, LEVEL};
 pub use self::finding::{Comparison, Evidence, FinalLook, Finding, MetricVerdict, Mismatch, Overall, Undecided};
 pub(crate) use self::history::history_headline;
-pub use self::history::{Change, HISTORY_SCHEMA, History, LONGEST, MetricHistory, PastResult, changes};
+pub use self::history::{ChangePoint, HISTORY_SCHEMA, History, LONGEST, MetricHistory, PastResult, changes};
 pub use self::holm::holm;
 pub use self::metric::{Metric, Reading, Readings, Worse};
 pub use self::rule::{Look, PASSES_BELOW, Rule, STATED_POWER};

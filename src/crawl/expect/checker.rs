@@ -47,7 +47,7 @@ enum Keep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::crawl) struct CheckResult {
     pub(in crate::crawl) status: Status,
-    pub(in crate::crawl) body: Body,
+    pub(in crate::crawl) body: BodyCheck,
 }
 
 /// Result of checking a status.
@@ -61,7 +61,7 @@ pub(in crate::crawl) enum Status {
 
 /// Result of checking a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::crawl) enum Body {
+pub(in crate::crawl) enum BodyCheck {
     /// As expected.
     AsExpected,
     /// Not as expected.
@@ -245,9 +245,9 @@ impl Expected<'_> {
         CheckResult {
             status: if is_good { Status::AsExpected } else { Status::Other },
             body: match unreadable {
-                Some(why) => Body::Unreadable(why),
-                None if is_met => Body::AsExpected,
-                None => Body::Wrong,
+                Some(why) => BodyCheck::Unreadable(why),
+                None if is_met => BodyCheck::AsExpected,
+                None => BodyCheck::Wrong,
             },
         }
     }

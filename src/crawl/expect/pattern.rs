@@ -8,9 +8,9 @@ use regex::bytes::Regex;
 
 /// A regular expression over bytes, in the syntax of the crate `regex`. Two are the same when they are written the same.
 #[derive(Debug, Clone)]
-pub struct Pattern(Regex);
+pub struct BodyRegex(Regex);
 
-impl Pattern {
+impl BodyRegex {
     /// Reads a pattern, or says in one line what is wrong with it.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() {
@@ -31,15 +31,15 @@ impl Pattern {
     }
 }
 
-impl PartialEq for Pattern {
+impl PartialEq for BodyRegex {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_str() == other.0.as_str()
     }
 }
 
-impl Eq for Pattern {}
+impl Eq for BodyRegex {}
 
-impl fmt::Display for Pattern {
+impl fmt::Display for BodyRegex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_str())
     }
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_searched_as_well() {
-        let found = |pattern: &str, body: &[u8]| Pattern::read(pattern).unwrap().is_in(body);
+        let found = |pattern: &str, body: &[u8]| BodyRegex::read(pattern).unwrap().is_in(body);
         assert!(found("\"id\":\\d+", b"\xff\xfe{\"id\":42}\xff"));
         assert!(!found("\"id\":\\d+", b"{\"id\":\"x\"}"));
         assert!(found("^$", b""));
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_pattern_too_large_to_use_is_refused() {
-        let error = Pattern::read("\\w{1000}{1000}").unwrap_err();
+        let error = BodyRegex::read("\\w{1000}{1000}").unwrap_err();
         assert!(error.contains("exceeds size limit"), "{error}");
     }
 }

@@ -69,37 +69,37 @@ const LENGTH: u32 = 10;
 
 /// A text with places for session labels.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<PatternPart>);
+pub(super) struct SessionTemplate(Vec<SessionTemplatePart>);
 
 #[derive(Clone, PartialEq, Eq)]
-enum PatternPart {
+enum SessionTemplatePart {
     Text(String),
     Label { length: u32, alphabet: &'static [u8] },
 }
 
-impl Pattern {
+impl SessionTemplate {
     /// Parse a text; none if a placeholder in it cannot be read.
     pub(super) fn parse(mut text: &str) -> Option<Self> {
         let mut parts = Vec::new();
         while let Some((before, rest)) = text.split_once(PLACE) {
             let (form, after) = rest.split_once('}')?;
-            parts.extend([PatternPart::Text(before.to_owned()), label_form(form)?]);
+            parts.extend([SessionTemplatePart::Text(before.to_owned()), label_form(form)?]);
             text = after;
         }
-        parts.push(PatternPart::Text(text.to_owned()));
+        parts.push(SessionTemplatePart::Text(text.to_owned()));
         Some(Self(parts))
     }
 
     /// True if it has a place for a label.
     pub(super) fn has_label(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, PatternPart::Label { .. }))
+        self.0.iter().any(|part| matches!(part, SessionTemplatePart::Label { .. }))
     }
 
     /// Parts that are no label.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
-            PatternPart::Text(text) => Some(&**text),
-            PatternPart::Label { .. } => None,
+            SessionTemplatePart::Text(text) => Some(&**text),
+            SessionTemplatePart::Label { .. } => None,
         })
     }
 
@@ -108,8 +108,10 @@ impl Pattern {
         let mut text = String::new();
         for part in &self.0 {
             match part {
-                PatternPart::Text(part) => text.push_str(part),
-                PatternPart::Label { length, alphabet } => push_label(&mut text, (*length, alphabet), seed, session),
+                SessionTemplatePart::Text(part) => text.push_str(part),
+                SessionTemplatePart::Label { length, alphabet } => {
+                    push_label(&mut text, (*length, alphabet), seed, session)
+                }
             }
         }
         text
@@ -117,7 +119,7 @@ impl Pattern {
 }
 
 /// Parse what follows `{session`: nothing, `:LENGTH`, or `:LENGTH:ALPHABET`.
-fn label_form(form: &str) -> Option<PatternPart> {
+fn label_form(form: &str) -> Option<SessionTemplatePart> {
     let mut words = form.split(':');
     if !words.next()?.is_empty() {
         return None;
@@ -125,7 +127,7 @@ fn label_form(form: &str) -> Option<PatternPart> {
     let length = words.next().map_or(Some(LENGTH), |word| word.parse().ok().filter(|n| (1..=LENGTH).contains(n)))?;
     let named = |word| ALPHABETS.iter().find(|(name, _)| *name == word);
     let (_, alphabet) = words.next().map_or(ALPHABETS.first(), named)?;
-    words.next().is_none().then_some(PatternPart::Label { length, alphabet })
+    words.next().is_none().then_some(SessionTemplatePart::Label { length, alphabet })
 }
 
 /// Append the label of a session. Labels differ until there is no other one left; those of neighbours do not look alike.
@@ -170,7 +172,7 @@ mod tests {
             seed: u64, first in 0..u64::MAX / 2, length in 2..=LENGTH, which in 0..ALPHABETS.len(),
         ) {
             let (name, alphabet) = ALPHABETS[which];
-            let pattern = Pattern::parse(&format!("a-{{session:{length}:{name}}}-{{x}}{{session}}")).unwrap();
+            let pattern = SessionTemplate::parse(&format!("a-{{session:{length}:{name}}}-{{x}}{{session}}")).unwrap();
             let labels: BTreeSet<String> = (first..first + 100).map(|session| {
                 let text = pattern.expand(seed, session);
                 let label = text.strip_prefix("a-").unwrap().split('-').next().unwrap().to_owned();
@@ -193,7 +195,7 @@ mod tests {
         }
         for text in ["{session", "{session:0}", "{session:11}", "{session:8:greek}", "{session:8:hex:1}", "{sessions}"]
         {
-            assert!(Pattern::parse(text).is_none(), "{text}");
+            assert!(SessionTemplate::parse(text).is_none(), "{text}");
         }
     }
 }

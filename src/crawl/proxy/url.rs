@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::session::Pattern;
+use super::session::SessionTemplate;
 
 /// Greatest weight of a proxy.
 const MOST_WEIGHT: u32 = 1000;
@@ -44,7 +44,7 @@ pub struct ProxyUrl {
     protocol: Protocol,
     host: String,
     port: u16,
-    credentials: Option<[Pattern; 2]>,
+    credentials: Option<[SessionTemplate; 2]>,
     weight: u32,
 }
 
@@ -117,7 +117,7 @@ impl ProxyUrl {
     /// True if the credentials have a place for a session label.
     #[must_use]
     pub fn has_session(&self) -> bool {
-        self.credentials.iter().flatten().any(Pattern::has_label)
+        self.credentials.iter().flatten().any(SessionTemplate::has_label)
     }
 
     /// True if the proxy is given names of targets rather than addresses.
@@ -128,7 +128,7 @@ impl ProxyUrl {
 
     /// Parts of user name and password, which nothing that is saved or shown may repeat.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.credentials.iter().flatten().flat_map(Pattern::texts)
+        self.credentials.iter().flatten().flat_map(SessionTemplate::texts)
     }
 
     /// Return user name and password of a session.
@@ -174,7 +174,7 @@ impl FromStr for ProxyUrl {
 }
 
 /// Parse user name and password, in which `%40` is an `@`.
-fn patterns(text: &str, protocol: Protocol) -> Result<[Pattern; 2], ProxyUrlError> {
+fn patterns(text: &str, protocol: Protocol) -> Result<[SessionTemplate; 2], ProxyUrlError> {
     if text.contains(['/', '?', '#']) {
         return Err(ProxyUrlError::Credentials);
     }
@@ -187,7 +187,8 @@ fn patterns(text: &str, protocol: Protocol) -> Result<[Pattern; 2], ProxyUrlErro
     let (user, password) = text.find(is_end).map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
     let decoded = |text: &str| decode(text).ok_or(ProxyUrlError::Credentials);
     let (user, password) = (decoded(user)?, decoded(password)?);
-    let [user, password] = [&user, &password].map(|text| Pattern::parse(text).ok_or(ProxyUrlError::Placeholder));
+    let [user, password] =
+        [&user, &password].map(|text| SessionTemplate::parse(text).ok_or(ProxyUrlError::Placeholder));
     let patterns = [user?, password?];
     let [user, password] = [0, 1].map(|at: usize| patterns[at].expand(0, 0));
     let is_bad = |text: &str| text.len() > MOST_BYTES || text.contains(char::is_control);

@@ -19,17 +19,17 @@ pub(super) struct Fields {
     pub(super) retry_after: Option<Duration>,
     rate_limit: RateLimit,
     /// `RateLimit-Limit`, `-Remaining`, `-Reset`, as of draft 03.
-    draft_03: Told,
+    draft_03: QuotaFields,
     /// `X-RateLimit-..`.
-    x: Told,
+    x: QuotaFields,
     /// `X-Rate-Limit-..`.
-    x_rate: Told,
+    x_rate: QuotaFields,
     sender: Sender,
 }
 
 /// Values of the three fields of one family.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct QuotaFields {
     pub(super) remaining: Option<u64>,
     pub(super) limit: Option<u64>,
     pub(super) reset: Option<Duration>,
@@ -67,7 +67,7 @@ impl Fields {
         fields
     }
 
-    fn families(&self) -> [&Told; 4] {
+    fn families(&self) -> [&QuotaFields; 4] {
         [&self.rate_limit.draft_07, &self.draft_03, &self.x, &self.x_rate]
     }
 
@@ -93,12 +93,12 @@ impl Fields {
 
     /// The strictest of all quotas told.
     pub(super) fn quota(&self) -> Option<Quota> {
-        let told = self.families().into_iter().filter_map(Told::quota);
+        let told = self.families().into_iter().filter_map(QuotaFields::quota);
         strictest(self.rate_limit.quota.into_iter().chain(told))
     }
 }
 
-impl Told {
+impl QuotaFields {
     /// Takes in what a field says, whose name ends in `rest`.
     fn take_field(&mut self, rest: &str, value: &[u8], now: Now<'_>) {
         let mut told = Self::default();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crawlmark_harness::sample::Quota;
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
 
-use super::fields::Told;
+use super::fields::QuotaFields;
 use super::quota::strictest;
 use super::value::is_plausible;
 use crate::crawl::header_fields::HeaderFields;
@@ -29,7 +29,7 @@ pub(super) struct RateLimit {
     /// The strictest of the quotas that are counted in requests.
     pub(super) quota: Option<Quota>,
     /// `limit=100, remaining=50, reset=50`, as of draft 07.
-    pub(super) draft_07: Told,
+    pub(super) draft_07: QuotaFields,
 }
 
 /// A member of `RateLimit-Policy`.
@@ -116,12 +116,12 @@ fn span(item: &BareItem) -> Option<Duration> {
     number(item).map(Duration::from_secs).filter(is_plausible)
 }
 
-fn told(members: &Dictionary) -> Told {
+fn told(members: &Dictionary) -> QuotaFields {
     let value = |key: &str| match members.get(key) {
         Some(ListEntry::Item(item)) => Some(&item.bare_item),
         _ => None,
     };
-    Told {
+    QuotaFields {
         remaining: value("remaining").and_then(number),
         limit: value("limit").and_then(number),
         reset: value("reset").and_then(span),

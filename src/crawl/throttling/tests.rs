@@ -37,9 +37,9 @@ fn quota(remaining: u64, limit: Option<u64>, resets_in_s: Option<u64>) -> Option
 }
 
 /// Source and seconds.
-type Told = Option<(Source, f64)>;
+type ExpectedWait = Option<(Source, f64)>;
 
-fn check(status: u16, lines: &[(&str, &str)], expected: (Option<Throttle>, Told, Option<Quota>)) {
+fn check(status: u16, lines: &[(&str, &str)], expected: (Option<Throttle>, ExpectedWait, Option<Quota>)) {
     let Signals { throttle, wait, quota } = of(status, lines);
     let wait = wait.map(|wait| (wait.source, wait.promised.as_secs_f64()));
     assert_eq!((throttle, wait, quota), expected, "{status} {lines:?}");

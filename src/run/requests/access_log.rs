@@ -8,7 +8,7 @@ use std::time::Duration;
 use regex::bytes::{Captures, Regex};
 
 use super::time::{At, recorded_url};
-use super::{Entry, Parsed, Place, RequestsError, lines};
+use super::{FilePosition, Parsed, RecordedRequest, RequestsError, lines};
 
 /// Up to the time, the request, and what the combined format adds.
 static LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -40,7 +40,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
         let captures = captures(line).ok_or_else(|| place.failed(FORM))?;
         let at = at(&captures).ok_or_else(|| place.failed("its time is no time: correct it, or remove the line"))?;
         match entry(place, &captures) {
-            Ok(entry) => parsed.add(Entry { at: Some(At::Clock(at)), ..entry })?,
+            Ok(entry) => parsed.add(RecordedRequest { at: Some(At::Clock(at)), ..entry })?,
             Err(why) => parsed.skip(place, why),
         }
     }
@@ -60,7 +60,7 @@ fn at(captures: &Captures<'_>) -> Option<Duration> {
     At::clock(&format!("{}-{month:02}-{}T{}{hours}:{minutes}", part("year")?, part("day")?, part("time")?))
 }
 
-fn entry(place: Place, captures: &Captures<'_>) -> Result<Entry, &'static str> {
+fn entry(place: FilePosition, captures: &Captures<'_>) -> Result<RecordedRequest, &'static str> {
     let mut words = group(captures, "request").ok_or("its request is not text")?.split(' ');
     let (method, url) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     if !["GET", "HEAD", "OPTIONS"].contains(&method) {
@@ -76,11 +76,16 @@ fn entry(place: Place, captures: &Captures<'_>) -> Result<Entry, &'static str> {
         Some(format!("{header}: {value}"))
     };
     let headers = HEADERS.into_iter().filter_map(header).collect();
-    Ok(Entry { method: Some(method.to_owned()), url: recorded_url(url), headers, ..Entry::new(place) })
+    Ok(RecordedRequest {
+        method: Some(method.to_owned()),
+        url: recorded_url(url),
+        headers,
+        ..RecordedRequest::new(place)
+    })
 }
 
 /// Spread the requests of each second evenly over it: a log has no finer times.
-fn spread(entries: &mut [Entry]) {
+fn spread(entries: &mut [RecordedRequest]) {
     let mut seconds: HashMap<Duration, (u32, u32)> = HashMap::new();
     for entry in &*entries {
         if let Some(At::Clock(at)) = entry.at {

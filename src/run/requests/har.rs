@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::time::At;
-use super::{Entry, Parsed, Place, RequestsError};
+use super::{FilePosition, Parsed, RecordedRequest, RequestsError};
 
 /// Headers of the connection that was recorded, and of its messages' frames: each crawl has its own.
 const OF_CONNECTION: [&str; 8] =
@@ -20,24 +20,24 @@ struct Har {
 
 #[derive(Deserialize)]
 struct Log {
-    entries: Vec<Recorded>,
+    entries: Vec<HarEntry>,
 }
 
 #[derive(Deserialize)]
-struct Recorded {
+struct HarEntry {
     #[serde(rename = "startedDateTime")]
     started: Option<String>,
-    request: Request,
+    request: HarRequest,
 }
 
 #[derive(Deserialize)]
-struct Request {
+struct HarRequest {
     method: String,
     url: String,
     #[serde(default)]
     headers: Vec<Header>,
     #[serde(rename = "postData")]
-    body: Option<Body>,
+    body: Option<PostData>,
 }
 
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ struct Header {
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct PostData {
     #[serde(default)]
     text: String,
     #[serde(default)]
@@ -60,8 +60,8 @@ pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
     let har: Har = serde_json::from_slice(text).map_err(|error| RequestsError::Har(error.line(), error.column()))?;
     let mut parsed = Parsed::default();
     for (at, recorded) in har.log.entries.into_iter().enumerate() {
-        let place = Place::Entry(at + 1);
-        let Recorded { started, request: Request { method, url, headers, body } } = recorded;
+        let place = FilePosition::Entry(at + 1);
+        let HarEntry { started, request: HarRequest { method, url, headers, body } } = recorded;
         if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
             parsed.skip(place, "its URL is neither http:// nor https://");
             continue;
@@ -70,7 +70,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
             !header.name.starts_with(':') && !OF_CONNECTION.iter().any(|name| name.eq_ignore_ascii_case(&header.name))
         };
         let headers = headers.iter().filter(|header| is_sent(header));
-        parsed.add(Entry {
+        parsed.add(RecordedRequest {
             method: Some(method),
             url: super::time::recorded_url(&url),
             headers: headers.map(|Header { name, value }| format!("{name}: {value}")).collect(),
@@ -78,13 +78,13 @@ pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
             at: started
                 .map(|text| At::of_text(&text).ok_or_else(|| place.failed("startedDateTime is not a time")))
                 .transpose()?,
-            ..Entry::new(place)
+            ..RecordedRequest::new(place)
         })?;
     }
     Ok(parsed)
 }
 
-fn content(body: Body) -> Result<Bytes, &'static str> {
+fn content(body: PostData) -> Result<Bytes, &'static str> {
     match &*body.encoding {
         _ if body.text.is_empty() && !body.params.is_empty() => {
             Err("its form has no text, only fields: record it again, or write the request as a JSON line")

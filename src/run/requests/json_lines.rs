@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::time::At;
-use super::{Entry, Parsed, Place, RequestsError, lines};
+use super::{FilePosition, Parsed, RecordedRequest, RequestsError, lines};
 
 /// Greatest weight of a line.
 const MOST_WEIGHT: u32 = 1_000_000;
@@ -20,7 +20,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
     Ok(parsed)
 }
 
-fn entry(place: Place, line: &[u8]) -> Result<Entry, String> {
+fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, String> {
     let fields: Map<String, Value> = serde_json::from_slice(line).map_err(|error| match error.column() {
         // Its message may repeat a value.
         0 => "it is not one JSON object: write {\"url\": \"http://...\"} in one line".to_owned(),
@@ -28,7 +28,7 @@ fn entry(place: Place, line: &[u8]) -> Result<Entry, String> {
             format!("it is not one JSON object, at column {column}: write {{\"url\": \"http://...\"}} in one line")
         }
     })?;
-    let mut entry = Entry::new(place);
+    let mut entry = RecordedRequest::new(place);
     for (name, value) in fields {
         let bad = |what: &str| format!("the field `{name}` is not {what}");
         let text = |what: &str| value.as_str().map(str::to_owned).ok_or_else(|| bad(what));

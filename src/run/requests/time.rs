@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::{Entry, RequestsError};
+use super::{RecordedRequest, RequestsError};
 
 /// Time of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -51,7 +51,7 @@ impl At {
 ///
 /// # Errors
 /// When some are seconds and others times of day.
-pub(super) fn since_first(entries: &[Entry]) -> Result<Result<Vec<Duration>, String>, RequestsError> {
+pub(super) fn since_first(entries: &[RecordedRequest]) -> Result<Result<Vec<Duration>, String>, RequestsError> {
     let mut times = Vec::with_capacity(entries.len());
     let is_clock = |at: &At| matches!(at, At::Clock(_));
     let mut first: Option<At> = None;

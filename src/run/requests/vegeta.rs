@@ -5,12 +5,12 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::{Entry, MOST_BYTES, Parsed, Place, RequestsError, lines};
+use super::{FilePosition, MOST_BYTES, Parsed, RecordedRequest, RequestsError, lines};
 use crate::run::resolve::read_body;
 
 pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
     let (mut parsed, mut bodies) = (Parsed::default(), Bodies::default());
-    let mut open: Option<Entry> = None;
+    let mut open: Option<RecordedRequest> = None;
     for (place, line) in lines(text) {
         let line = std::str::from_utf8(line).map_err(|_| place.failed("it is not UTF-8 text"))?;
         if line.starts_with('#') {
@@ -45,11 +45,11 @@ fn is_target(line: &str) -> bool {
     line.len() > method.len() && !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
-fn target(place: Place, line: &str) -> Result<Entry, RequestsError> {
+fn target(place: FilePosition, line: &str) -> Result<RecordedRequest, RequestsError> {
     let mut words = line.split_whitespace();
     match (words.next(), words.next(), words.next()) {
         (Some(method), Some(url), None) if is_target(line) => {
-            Ok(Entry { method: Some(method.to_owned()), url: url.to_owned(), ..Entry::new(place) })
+            Ok(RecordedRequest { method: Some(method.to_owned()), url: url.to_owned(), ..RecordedRequest::new(place) })
         }
         // It may be a header, whose value may be a secret.
         _ => Err(place.failed("a request begins with METHOD URL, as in GET http://127.0.0.1:8080/items/1")),
@@ -64,7 +64,7 @@ struct Bodies {
 }
 
 impl Bodies {
-    fn read(&mut self, place: Place, path: &str) -> Result<Bytes, RequestsError> {
+    fn read(&mut self, place: FilePosition, path: &str) -> Result<Bytes, RequestsError> {
         if let Some(body) = self.read.get(path) {
             return Ok(body.clone());
         }

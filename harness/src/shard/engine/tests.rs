@@ -23,7 +23,7 @@ use crate::workload::InFlight;
 type Answers = fn(u64, u32, Nanos) -> (Outcome, Advice);
 
 /// A target in virtual time: each request takes a millisecond, except in a stall.
-struct Target {
+struct SimulatedTarget {
     clock: Clock,
     answers: Answers,
     attempts: RefCell<BTreeMap<u64, u32>>,
@@ -35,7 +35,7 @@ struct Target {
     sent: Rc<RefCell<Vec<Nanos>>>,
 }
 
-impl Target {
+impl SimulatedTarget {
     /// One that answers without a stall.
     fn new(clock: Clock, answers: Answers) -> Self {
         let (attempts, performed, sent) = (RefCell::default(), Rc::default(), Rc::default());
@@ -52,7 +52,7 @@ const RECEIVED: u64 = 7;
 /// Time that each connection takes to open, ns.
 const OPENED_NS: u64 = 70;
 
-impl Workload for Target {
+impl Workload for SimulatedTarget {
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         flight.opened(OPENED_NS);
         let sent = clear_to_send().await;
@@ -91,15 +91,15 @@ fn shard(ids: u64, connections: u32, budget: Option<Budget>) -> ShardPlan {
 
 /// An engine that has run, for inspection.
 struct Ran {
-    engine: Rc<Engine<Target>>,
+    engine: Rc<Engine<SimulatedTarget>>,
     sent: Vec<Nanos>,
     ended: Nanos,
 }
 
 impl std::ops::Deref for Ran {
-    type Target = Engine<Target>;
+    type Target = Engine<SimulatedTarget>;
 
-    fn deref(&self) -> &Engine<Target> {
+    fn deref(&self) -> &Engine<SimulatedTarget> {
         &self.engine
     }
 }
@@ -118,7 +118,7 @@ fn run(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration) -> (Ran,
 fn run_against(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration, answers: Answers) -> (Ran, u64) {
     virtual_time().block_on(async {
         let clock = Clock::start();
-        let target = Target { stall, ..Target::new(clock, answers) };
+        let target = SimulatedTarget { stall, ..SimulatedTarget::new(clock, answers) };
         let (performed, sent) = (Rc::clone(&target.performed), Rc::clone(&target.sent));
         let engine = Engine::new(target, plan, clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
@@ -218,7 +218,7 @@ fn closing_wakes_whoever_waits_for_the_kernel() {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
     runtime.block_on(async {
         let clock = Clock::start();
-        let target = Target::new(clock, |_, _, _| GOOD);
+        let target = SimulatedTarget::new(clock, |_, _, _| GOOD);
         let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, at_start: 1, phase_ns: 0 };
         let engine = Engine::new(target, &shard(100, 4, Some(budget)), clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap()));
@@ -364,7 +364,7 @@ fn nothing_goes_while_the_target_asked_for_patience() {
 fn a_pause_that_another_shard_was_told_of_is_kept() {
     virtual_time().block_on(async {
         let clock = Clock::start();
-        let target = Target::new(clock, |_, _, _| GOOD);
+        let target = SimulatedTarget::new(clock, |_, _, _| GOOD);
         let sent = Rc::clone(&target.sent);
         let budget = Budget { interval_ns: 1_000_000, burst: 1, at_start: 1, phase_ns: 0 };
         let engine = Engine::new(target, &shard(1 << 40, 4, Some(budget)), clock, clock.now());
@@ -500,7 +500,7 @@ fn what_was_cut_off_counts_as_sent_with_its_connection_its_bytes_and_its_age() {
     virtual_time().block_on(async {
         let clock = Clock::start();
         let never = Some((clock.now(), clock.now().plus(Duration::from_hours(1))));
-        let target = Target { stall: never, ..Target::new(clock, |_, _, _| GOOD) };
+        let target = SimulatedTarget { stall: never, ..SimulatedTarget::new(clock, |_, _, _| GOOD) };
         let engine = Engine::new(target, &shard(1 << 40, 3, None), clock, clock.now());
         let mut run = Box::pin(Rc::clone(&engine).run(Alarm::runtime(clock)));
         tokio::select! {

@@ -1,7 +1,7 @@
 //! The admin routes to the stubs, their scenarios and their settings.
 
 use super::{AdminRequest, AdminResponse, AdminState, done, failure, refused, unknown};
-use crate::server::live_stubs::{Change, LiveStubs, Refusal};
+use crate::server::live_stubs::{LiveStubs, Refusal, StubChange};
 use crate::stubs::{ChangeError, Reply, ScenarioIndex, StateIndex, Stubs};
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
@@ -17,10 +17,10 @@ pub(super) fn mappings(
     match route {
         ("GET", None) => Ok(done(list(request, state.stubs))),
         ("POST", None) => add(request.json()?, state.stubs),
-        ("DELETE", None) => changed(state.stubs, &Change::Clear),
+        ("DELETE", None) => changed(state.stubs, &StubChange::Clear),
         ("POST", Some("reset")) => {
             state.stubs.reset_scenarios();
-            changed(state.stubs, &Change::Reset)
+            changed(state.stubs, &StubChange::Reset)
         }
         (method @ ("GET" | "PUT" | "DELETE"), Some(id)) => {
             let invalid = |_| (StatusCode::BAD_REQUEST, failure(10, &format!("{id} is not a valid UUID")));
@@ -34,8 +34,8 @@ pub(super) fn mappings(
 /// Everything that belongs to the stubs as it was at the start.
 pub(super) fn reset(state: &AdminState<'_>) -> Result<AdminResponse, AdminResponse> {
     state.stubs.reset_scenarios();
-    change(state.stubs, &Change::Settings(json!({})))?;
-    changed(state.stubs, &Change::Reset)
+    change(state.stubs, &StubChange::Settings(json!({})))?;
+    changed(state.stubs, &StubChange::Reset)
 }
 
 fn one(method: &str, id: Uuid, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
@@ -47,18 +47,18 @@ fn one(method: &str, id: Uuid, request: &AdminRequest<'_>, stubs: &LiveStubs) ->
     match method {
         "GET" => shown().map(done),
         "PUT" => {
-            let after = change(stubs, &Change::Replace(id, stubs.posted(request.json()?)))?;
+            let after = change(stubs, &StubChange::Replace(id, stubs.posted(request.json()?)))?;
             let json = after.get(id).map(|stub| stub.json.clone());
             json.map(done).ok_or_else(|| refusal(&ChangeError::Missing(id).into()))
         }
-        "DELETE" => changed(stubs, &Change::Remove(id)),
+        "DELETE" => changed(stubs, &StubChange::Remove(id)),
         _ => Err(unknown()),
     }
 }
 
 /// A stub without an id gets it where it comes in the order of all changes, which only the log knows.
 fn add(stub: Value, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
-    let after = change(stubs, &Change::Add(stubs.posted(stub)))?;
+    let after = change(stubs, &StubChange::Add(stubs.posted(stub)))?;
     let added = after.last_added().map(|stub| stub.json.clone());
     added.map(|json| (StatusCode::CREATED, json)).ok_or_else(|| refusal(&Refusal::Stuck))
 }
@@ -77,7 +77,7 @@ pub(super) fn settings(
 ) -> Result<AdminResponse, AdminResponse> {
     match method {
         "GET" => Ok(done(json!({"settings": state.stubs.settings().to_json()}))),
-        "POST" | "PUT" => changed(state.stubs, &Change::Settings(request.json()?)),
+        "POST" | "PUT" => changed(state.stubs, &StubChange::Settings(request.json()?)),
         _ => Err(unknown()),
     }
 }
@@ -134,11 +134,11 @@ fn set_state(name: &str, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Resul
     Ok(done(json!({})))
 }
 
-fn change(stubs: &LiveStubs, change: &Change) -> Result<Rc<Stubs<Reply>>, AdminResponse> {
+fn change(stubs: &LiveStubs, change: &StubChange) -> Result<Rc<Stubs<Reply>>, AdminResponse> {
     stubs.change(change).map_err(|error| refusal(&error))
 }
 
-fn changed(stubs: &LiveStubs, what: &Change) -> Result<AdminResponse, AdminResponse> {
+fn changed(stubs: &LiveStubs, what: &StubChange) -> Result<AdminResponse, AdminResponse> {
     change(stubs, what).map(|_| done(json!({})))
 }
 

@@ -30,12 +30,12 @@ fn keys(shared: &Shared) -> &Keys {
 
 /// One request of somebody who asks for the first time.
 fn is_admitted(keys: &Keys, algorithm: &Algorithm, key: KeyHash, now_ns: u64) -> bool {
-    let place = Cell::new(Place::UNKNOWN);
+    let place = Cell::new(SlotIndex::UNKNOWN);
     matches!(keys.take(&KeyQuery { algorithm, key, now_ns, place: &place }).step, LimitDecision::Admitted { .. })
 }
 
-fn place_of(keys: &Keys, algorithm: &Algorithm, key: KeyHash) -> Place {
-    let place = Cell::new(Place::UNKNOWN);
+fn place_of(keys: &Keys, algorithm: &Algorithm, key: KeyHash) -> SlotIndex {
+    let place = Cell::new(SlotIndex::UNKNOWN);
     keys.look(&KeyQuery { algorithm, key, now_ns: 0, place: &place });
     place.get()
 }
@@ -46,7 +46,7 @@ fn keys_have_places_of_their_own_and_keep_them() {
     let (keys, limit) = (keys(&shared), algorithm("1/h"));
     let admit = |number| assert!(is_admitted(keys, &limit, any(number), 0));
     (0..10_000).for_each(admit);
-    let places: Vec<Place> = (0..10_000).map(|number| place_of(keys, &limit, any(number))).collect();
+    let places: Vec<SlotIndex> = (0..10_000).map(|number| place_of(keys, &limit, any(number))).collect();
     assert_eq!(places.iter().map(|place| (place.bucket, place.way)).collect::<HashSet<_>>().len(), places.len());
     assert!(places.iter().all(|place| place.way < WAYS));
     assert!((0..10_000).all(|number| !is_admitted(keys, &limit, any(number), 0)));
@@ -59,10 +59,10 @@ fn many_times_more_keys_than_slots_pass_and_each_is_limited_exactly() {
     let shared = Shared::new().unwrap();
     // Busy for two seconds; a new key every 100 us: 20,000 at a time.
     let (keys, limit) = (keys(&shared), algorithm("1/s:burst=2"));
-    let regular = Cell::new(Place::UNKNOWN);
+    let regular = Cell::new(SlotIndex::UNKNOWN);
     let mut regular_admitted = 0;
     for number in 0..KEYS_IN_ALL {
-        let (now_ns, place) = (number * MS / 10, Cell::new(Place::UNKNOWN));
+        let (now_ns, place) = (number * MS / 10, Cell::new(SlotIndex::UNKNOWN));
         let asked = KeyQuery { algorithm: &limit, key: any(number), now_ns, place: &place };
         let admitted = (0..3).filter(|_| matches!(keys.take(&asked).step, LimitDecision::Admitted { .. })).count();
         assert_eq!((admitted, place.get().is_crowd()), (2, false), "{number}");
@@ -80,7 +80,7 @@ fn many_times_more_keys_than_slots_pass_and_each_is_limited_exactly() {
 fn who_rests_loses_the_place_and_notices() {
     let shared = Shared::new().unwrap();
     let (keys, limit) = (keys(&shared), algorithm("fixed:2/1ms"));
-    let place = Cell::new(Place::UNKNOWN);
+    let place = Cell::new(SlotIndex::UNKNOWN);
     let ask = |now_ns| {
         let asked = KeyQuery { algorithm: &limit, key: crowded(0), now_ns, place: &place };
         matches!(keys.take(&asked).step, LimitDecision::Admitted { .. })
@@ -122,7 +122,7 @@ fn what_is_open_is_never_counted_in_a_crowd() {
     let (keys, limit) = (keys(&shared), algorithm("concurrency:2"));
     let open: Vec<_> = (0..WAYS as u64)
         .map(|number| {
-            let place = Cell::new(Place::UNKNOWN);
+            let place = Cell::new(SlotIndex::UNKNOWN);
             keys.take(&KeyQuery { algorithm: &limit, key: crowded(number), now_ns: 0, place: &place });
             place.get()
         })
@@ -139,7 +139,7 @@ fn a_promise_keeps_its_place() {
     let shared = Shared::new().unwrap();
     let (keys, limit) = (keys(&shared), algorithm("fixed:1/1ms"));
     assert!(is_admitted(keys, &limit, crowded(0), 0));
-    let place = Cell::new(Place::UNKNOWN);
+    let place = Cell::new(SlotIndex::UNKNOWN);
     let query = |key, now_ns| KeyQuery { algorithm: &limit, key, now_ns, place: &place };
     keys.promise(&query(crowded(0), MS), Telling { asked_ns: MS, answered_ns: 2 * MS, until_ns: 10 * MS });
     for number in 1..=WAYS as u64 {
@@ -217,7 +217,7 @@ fn threads_never_have_more_open_than_the_cap_while_keys_come_and_go() {
                 for _ in 0..20_000 {
                     draws = mix(draws + 1);
                     let number = draws % KEYS_IN_ALL;
-                    let place = Cell::new(Place::UNKNOWN);
+                    let place = Cell::new(SlotIndex::UNKNOWN);
                     let asked = KeyQuery { algorithm: limit, key: crowded(number), now_ns: 0, place: &place };
                     if let LimitDecision::Admitted { .. } = keys.take(&asked).step {
                         let open = &open[usize::try_from(number).unwrap()];
@@ -244,7 +244,7 @@ fn fresh() -> Promise {
 
 impl Promise {
     fn query<T>(&self, now_ns: u64, ask: impl FnOnce(&Keys, &KeyQuery<'_>) -> T) -> T {
-        let place = Cell::new(Place::UNKNOWN);
+        let place = Cell::new(SlotIndex::UNKNOWN);
         ask(keys(&self.shared), &KeyQuery { algorithm: &self.limit, key: any(0), now_ns, place: &place })
     }
 

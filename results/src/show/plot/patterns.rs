@@ -5,10 +5,10 @@ use crate::show::chart::{Axis, BAR, Block, Chart, Mark, Panel, ROW, Range, Role,
 use crate::studies::patterns::{PatternReport, Patterns, figures, patterns_headline};
 
 /// Label, meaning and value of a figure.
-type Figure = (&'static str, Role, fn(&PatternReport) -> f64);
+type PatternPanel = (&'static str, Role, fn(&PatternReport) -> f64);
 
 /// Each figure, in the order of [`figures`].
-const FIGURES: [Figure; 5] = [
+const FIGURES: [PatternPanel; 5] = [
     ("good items per second", Role::Good, |one| one.ok_per_s),
     ("p99 of the service time", Role::P99, |one| one.service_p99_us.unwrap_or(0.0)),
     ("throttled requests", Role::Throttled, |one| one.throttled_share),
@@ -20,7 +20,7 @@ const FIGURES: [Figure; 5] = [
 #[must_use]
 pub fn patterns(patterns: &Patterns) -> Plot {
     let all = &patterns.patterns;
-    let panel = |(figure, (label, role, value)): (usize, Figure)| {
+    let panel = |(figure, (label, role, value)): (usize, PatternPanel)| {
         let bar = |(n, one): (usize, &PatternReport)| Block::bar(n, BAR, value(one), figures(one)[figure].clone());
         Panel {
             x: Axis::hidden(Range::FromZero),

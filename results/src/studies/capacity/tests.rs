@@ -46,7 +46,7 @@ fn run(
 }
 
 /// A target: the chance that a probe of a rate passes.
-trait Target: Debug {
+trait SyntheticTarget: Debug {
     fn passes(&self, rate: f64) -> f64;
     fn capacity(&self) -> f64;
 }
@@ -58,7 +58,7 @@ struct Cliff {
     misleads: f64,
 }
 
-impl Target for Cliff {
+impl SyntheticTarget for Cliff {
     fn passes(&self, rate: f64) -> f64 {
         if rate <= self.capacity { 1.0 - self.misleads } else { self.misleads }
     }
@@ -75,7 +75,7 @@ struct Soft {
     width: f64,
 }
 
-impl Target for Soft {
+impl SyntheticTarget for Soft {
     fn passes(&self, rate: f64) -> f64 {
         1.0 / (1.0 + ((rate / self.capacity).ln() / self.width).exp())
     }
@@ -93,7 +93,7 @@ struct Queue {
     service: f64,
 }
 
-impl Target for Queue {
+impl SyntheticTarget for Queue {
     fn passes(&self, rate: f64) -> f64 {
         if rate >= self.service {
             return 0.0;
@@ -118,7 +118,7 @@ struct Score {
     probes: Vec<usize>,
 }
 
-fn score<T: Target>(target: impl Fn(f64) -> T) -> Score {
+fn score<T: SyntheticTarget>(target: impl Fn(f64) -> T) -> Score {
     let mut score = Score::default();
     for seed in 0..TRIALS {
         let mut draw = fastrand::Rng::with_seed(seed);

@@ -51,7 +51,7 @@ pub const LONGEST: usize = 400;
 
 /// A change in a history.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub struct ChangePoint {
     /// The first result after it, counted from 0.
     pub at: usize,
     /// The median of what was before, since the last change.
@@ -96,7 +96,7 @@ pub struct MetricHistory {
     /// The metric.
     pub metric: Metric,
     /// Changes, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChangePoint>,
 }
 
 impl History {
@@ -150,7 +150,7 @@ const SEED: u64 = 1;
 
 /// Find the changes in a history of positive values, in order. The same seed gives the same answer.
 #[must_use]
-pub fn changes(values: &[f64], seed: u64) -> Vec<Change> {
+pub fn changes(values: &[f64], seed: u64) -> Vec<ChangePoint> {
     let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     if logarithms.iter().any(|value| !value.is_finite()) {
         return Vec::new();
@@ -160,7 +160,7 @@ pub fn changes(values: &[f64], seed: u64) -> Vec<Change> {
     part(&logarithms, 0, &mut fastrand::Rng::with_seed(seed), &mut found);
     found.sort_by_key(|(at, _)| *at);
     let ends: Vec<usize> = std::iter::once(0).chain(found.iter().map(|(at, _)| *at)).chain([values.len()]).collect();
-    let change = |(number, (at, p)): (usize, &(usize, f64))| Change {
+    let change = |(number, (at, p)): (usize, &(usize, f64))| ChangePoint {
         at: *at,
         before: level(&values[ends[number]..*at]),
         after: level(&values[*at..ends[number + 2]]),

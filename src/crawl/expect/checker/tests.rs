@@ -22,7 +22,7 @@ fn judge(checker: &Checker, head: &HeadFacts, id: u64, (body, cut): (&[u8], usiz
 
 /// True if a body with status 200 is as expected.
 fn is_met(checker: &Checker, kind: &str, body: &[u8]) -> bool {
-    judge(checker, &head(200, kind), 0, (body, 7)).body == Body::AsExpected
+    judge(checker, &head(200, kind), 0, (body, 7)).body == BodyCheck::AsExpected
 }
 
 fn item(seed: u64, id: u64) -> Vec<u8> {
@@ -51,7 +51,7 @@ fn json_is_one_value_under_its_content_type() {
         assert!(!is_met(&checker, "application/json", body), "{}", String::from_utf8_lossy(body));
     }
     let untyped = facts(200, &[]);
-    assert_eq!(judge(&checker, &untyped, 0, (b"{}", 1)).body, Body::Wrong);
+    assert_eq!(judge(&checker, &untyped, 0, (b"{}", 1)).body, BodyCheck::Wrong);
 }
 
 #[test]
@@ -62,10 +62,10 @@ fn a_body_too_long_to_be_kept_is_wrong_and_its_memory_given_back() {
     for (text, kind) in [("json", "application/json"), ("regex:^(1|$)", "")] {
         let checker = checker(&[text]);
         let judge = |body| judge(&checker, &head(200, kind), 0, (body, 1 << 16)).body;
-        assert_eq!(judge(&body[..longest]), Body::AsExpected, "{text}");
-        assert_eq!(judge(&body), Body::Wrong, "{text}");
+        assert_eq!(judge(&body[..longest]), BodyCheck::AsExpected, "{text}");
+        assert_eq!(judge(&body), BodyCheck::Wrong, "{text}");
         assert!(checker.spare.borrow().iter().all(|spare| spare.capacity() <= KEPT_BYTES), "{text}");
-        assert_eq!(judge(&body[..9]), Body::AsExpected, "{text}");
+        assert_eq!(judge(&body[..9]), BodyCheck::AsExpected, "{text}");
         assert_eq!(checker.spare.borrow().len(), 1, "{text}");
     }
     // A length is counted, and only the start kept.
@@ -81,7 +81,7 @@ fn the_start_of_a_wrong_body_is_kept_whatever_is_expected() {
     for text in ["len:13", "len:0-5", "json", "regex:absent", "items:7"] {
         let checker = checker(&[text]);
         for body in [&b"hello world"[..], &long, &item(7, 0)[..9]] {
-            assert_eq!(judge(&checker, &head(200, "application/json"), 0, (body, 7)).body, Body::Wrong, "{text}");
+            assert_eq!(judge(&checker, &head(200, "application/json"), 0, (body, 7)).body, BodyCheck::Wrong, "{text}");
             assert_eq!(checker.last_bad(), &body[..body.len().min(KEPT)], "{text}");
         }
     }
@@ -162,12 +162,12 @@ proptest! {
         let checker = if also_whole { checker(&[&items, "len:1-"]) } else { checker(&[&items]) };
         let mut body = item(seed, id);
         let judge = |body: &[u8]| judge(&checker, &head(200, ""), id, (body, cut)).body;
-        prop_assert_eq!(judge(&body), Body::AsExpected);
-        prop_assert_eq!(judge(&body[..body.len() - 1]), Body::Wrong);
-        prop_assert_eq!(judge(&[&body[..], b"x"].concat()), Body::Wrong);
+        prop_assert_eq!(judge(&body), BodyCheck::AsExpected);
+        prop_assert_eq!(judge(&body[..body.len() - 1]), BodyCheck::Wrong);
+        prop_assert_eq!(judge(&[&body[..], b"x"].concat()), BodyCheck::Wrong);
         let at = wrong.index(body.len());
         body[at] ^= flip;
-        prop_assert_eq!(judge(&body), Body::Wrong);
+        prop_assert_eq!(judge(&body), BodyCheck::Wrong);
     }
 
     #[test]
@@ -210,7 +210,7 @@ proptest! {
         let all = ["json", "regex:[0-9]", "regex:t", "items:7", longest.as_str()];
         let texts: Vec<&str> = (0..5).filter(|bit| mask >> bit & 1 == 1).map(|bit| all[bit]).collect();
         let head = head(200, "application/json");
-        let each = texts.iter().all(|text| judge(&checker(&[text]), &head, 5, (&body, 9)).body == Body::AsExpected);
-        prop_assert_eq!(judge(&checker(&texts), &head, 5, (&body, 9)).body == Body::AsExpected, each);
+        let each = texts.iter().all(|text| judge(&checker(&[text]), &head, 5, (&body, 9)).body == BodyCheck::AsExpected);
+        prop_assert_eq!(judge(&checker(&texts), &head, 5, (&body, 9)).body == BodyCheck::AsExpected, each);
     }
 }

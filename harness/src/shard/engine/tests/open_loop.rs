@@ -125,7 +125,7 @@ fn a_shard_says_for_how_long_the_next_request_has_been_due() {
     let stall = Some((ms(10_000), ms(11_000)));
     virtual_time().block_on(async {
         let clock = Clock::start();
-        let target = Target { stall, ..Target::new(clock, |_, _, _| GOOD) };
+        let target = SimulatedTarget { stall, ..SimulatedTarget::new(clock, |_, _, _| GOOD) };
         let engine = Engine::new(target, &timed(10, Duration::from_secs(30)), clock, clock.now());
         let looks = async {
             let mut seen = Vec::new();

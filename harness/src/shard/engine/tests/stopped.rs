@@ -56,7 +56,7 @@ fn requests_that_were_due_while_the_shard_did_not_run_until_its_grace_was_over_a
     let open = timed(4, Duration::from_secs(10));
     virtual_time().block_on(async {
         let clock = Clock::start();
-        let target = Target::new(clock, |_, _, _| GOOD);
+        let target = SimulatedTarget::new(clock, |_, _, _| GOOD);
         let engine = Engine::new(target, &open, clock, clock.now());
         let mut run = Box::pin(Rc::clone(&engine).run(Alarm::runtime(clock)));
         tokio::select! {

@@ -336,12 +336,12 @@ fn g_requests_cut_off() {
 }
 
 /// When a request was due and when it ended, ms since the start, and whether its answer was good.
-type Request = (u64, u64, bool);
+type TimedRequest = (u64, u64, bool);
 
 /// The seconds of a run of ten with these requests.
-fn seconds(requests: &[Request]) -> Vec<IntervalRow> {
+fn seconds(requests: &[TimedRequest]) -> Vec<IntervalRow> {
     let row = |start_s: u64| {
-        let count = |is: &dyn Fn(&Request) -> bool| requests.iter().filter(|request| is(request)).count() as u64;
+        let count = |is: &dyn Fn(&TimedRequest) -> bool| requests.iter().filter(|request| is(request)).count() as u64;
         let [due_good, due_failed] =
             [true, false].map(|good| count(&|(due, _, is)| due / 1_000 == start_s && *is == good));
         let [ok, failed] = [true, false].map(|good| count(&|(_, ended, is)| ended / 1_000 == start_s && *is == good));
@@ -390,7 +390,7 @@ fn g_time_without_a_good_answer() {
     // It failed late in a second that had begun well, and was seen three seconds later.
     let hung = |until: u64| {
         let good = (0..=1_900).chain(until..10_000).step_by(100).map(|at| (at, at, true));
-        good.chain([(1_950, until - 50, false)]).collect::<Vec<Request>>()
+        good.chain([(1_950, until - 50, false)]).collect::<Vec<TimedRequest>>()
     };
     dead(graver, "no good response for 6 of the 10 seconds", seconds(&hung(8_000)));
     dead(lighter, "no good response for 3 of the 10 seconds", seconds(&hung(5_000)));
@@ -416,7 +416,7 @@ proptest! {
     fn g_seconds_without_a_good_answer_are_those_in_which_none_came_or_was_under_way(
         requests in prop::collection::vec((0..10_000_u64, 0..4_000_u64, prop::bool::weighted(0.3)), 0..25),
     ) {
-        let requests: Vec<Request> =
+        let requests: Vec<TimedRequest> =
             requests.into_iter().map(|(due, took, is_good)| (due, (due + took).min(9_999), is_good)).collect();
         let has = |good, second: u64| requests.iter().any(|(due, ended, is)| *is == good && (due / 1_000..=ended / 1_000).contains(&second));
         // A second that the good requests of it and of earlier ones do not outlast, and in which only others were due.

@@ -1,7 +1,7 @@
 //! A history as a document: where each metric changed.
 
 use super::super::{in_unit, metric_words, short_name};
-use super::{Change, History, MetricHistory};
+use super::{ChangePoint, History, MetricHistory};
 use crate::run::words::moment;
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
@@ -56,8 +56,8 @@ pub(crate) fn history_headline(history: &History) -> String {
 
 /// The table of changes; a metric without one has a row that says so.
 fn changes(history: &History) -> Table {
-    let row = |found: &MetricHistory, change: Option<&Change>| {
-        let value = |value: fn(&Change) -> f64| {
+    let row = |found: &MetricHistory, change: Option<&ChangePoint>| {
+        let value = |value: fn(&ChangePoint) -> f64| {
             change.map_or_else(|| "-".to_owned(), |change| in_unit(found.metric, value(change)))
         };
         vec![
@@ -94,15 +94,15 @@ fn changes(history: &History) -> Table {
 
 /// True if the last change of a metric was for the worse.
 fn is_worse(found: &MetricHistory) -> bool {
-    let toward_worse = |change: &Change| found.metric.toward_worse((change.after / change.before).ln());
+    let toward_worse = |change: &ChangePoint| found.metric.toward_worse((change.after / change.before).ln());
     found.changes.last().is_some_and(|change| toward_worse(change) > 0.0)
 }
 
-fn percent(change: &Change) -> String {
+fn percent(change: &ChangePoint) -> String {
     format!("{:+.1} %", (change.after / change.before - 1.0) * 100.0)
 }
 
 /// Start of the first result after a change.
-fn since(history: &History, change: &Change) -> String {
+fn since(history: &History, change: &ChangePoint) -> String {
     history.results.get(change.at).map_or_else(|| "-".to_owned(), |past| moment(&past.started_at))
 }
