@@ -68,18 +68,18 @@ pub struct AbArgs {
     pub cand: String,
     /// Shell command that serves the base, started for each of its rounds
     ///
-    /// It must listen on the loopback port {port}, which is replaced in the command and in the URL, and is $PORT in the
-    /// environment. The round begins when it accepts connections, and its CPU time is compared, too. Values that look like
-    /// secrets are redacted in the saved command; pass other secrets in the environment.
+    /// It must listen on a loopback port: {port} in the command and in the URL, $PORT in the environment. The round begins when it
+    /// accepts connections, and its CPU time is compared, too. Values that look like secrets are redacted in the saved command;
+    /// pass other secrets in the environment.
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub base_target: Option<String>,
     /// Shell command that serves the candidate; see --base-target
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub cand_target: Option<String>,
-    /// The crawlmark that crawls for the base [default: this one]
+    /// Program that crawls for the base [default: this crawlmark]
     #[arg(long, value_name = "FILE", help_heading = "Sides")]
     pub base_bin: Option<PathBuf>,
-    /// The crawlmark that crawls for the candidate
+    /// Program that crawls for the candidate [default: this crawlmark]
     #[arg(long, value_name = "FILE", help_heading = "Sides")]
     pub cand_bin: Option<PathBuf>,
     /// Time limit for a target's command to accept connections

@@ -12,10 +12,10 @@ use super::{OutputArgs, parse_error_rate, parse_limit_time, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A probe is an open-loop `crawlmark run` at one rate, in a process of its own, with the
-flags after --, without retries and without throttle pauses (those come between the
-probes). Rates are doubled from --from until one fails, then bisected to --precision, and
-both ends are probed until they are settled. No rate is more than twice one that
-passed, and a probe of which half is refused is stopped.
+flags after --, without retries and throttle pauses (the target rests between probes).
+Rates are doubled from --from until one fails, then bisected to --precision; then both
+ends are probed until passes or failures lead by three. No rate is more than twice one
+that passed, and a probe stops when half of it fails or is refused.
 
 Exit codes: 0 found · 3 even the lowest rate fails
             5 not found: a longer probe may fail at a lower rate (unconfirmed), all
@@ -29,7 +29,7 @@ Examples:
   Half of the responses within 20 ms and 99 % within 100 ms, for independent users:
     crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --arrivals poisson \\
         --threshold 'response_p50 < 20ms' --slo-p99 100ms --max-error-rate 0.1%
-  A service elsewhere, which may be asked for 500 a second and no more:
+  A service elsewhere, with 500 requests a second at most:
     crawlmark capacity 'http://staging.example.com/items/{id}' --max-rate 500/s
   A limit per minute needs probes longer than a minute:
     crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --warmup 60s \\
@@ -43,13 +43,13 @@ Fail a rate unless this holds, as 'error_rate < 1%'; may be repeated
 
 Written as for `run` (see `crawlmark run --help`), without a window. Shares
 of requests are judged after the warm-up, and in the later half of a probe as
-well. Defaults: response_p99 < 500ms if no objective is given by this,
---slo-p99 or --max-error-rate; error_rate < 1% and throttled_rate < 1% unless
-given. Always required: 99 % of the requests sent, and on time (late by at most
-10 % of the tightest time objective); response times that do not grow throughout
-the probe, and as many responses in its later half as requests scheduled (seen
-with at least four whole seconds after the warm-up). Not-found responses
-(404, 410) are neither errors nor accepted, unless --expect accepts them.";
+well. Defaults: response_p99 < 500ms without --threshold, --slo-p99 and
+--max-error-rate; error_rate < 1% and throttled_rate < 1% unless given
+themselves. Always required: 99 % of the requests are sent, and 99 % of those are
+late by at most 10 % of the tightest time objective; response times do not grow
+throughout the probe; and its later half has as many responses as scheduled
+requests (the last two need four whole seconds after the warm-up). Not-found
+responses (404, 410) are no errors, but good only if --expect accepts them.";
 
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]
@@ -80,7 +80,7 @@ pub struct CapacityArgs {
     /// Required for a target that is neither on this machine nor in a private network.
     #[arg(long, value_name = "RATE", help_heading = "Search")]
     pub max_rate: Option<Rate>,
-    /// Stop when highest pass and lowest failure are this close, in percent
+    /// Stop when the highest pass and the lowest failure are this close
     #[arg(long, value_name = "N%", default_value = "2%", value_parser = parse_precision, help_heading = "Search")]
     pub precision: f64,
     /// Duration of a probe, after its warm-up

@@ -1,4 +1,4 @@
-//! Flags of the connections of a crawl: where they go, how fast they are opened, and how long they may rest.
+//! Flags of the connections of a crawl: Unix sockets, idle time, rate of new connections, lookups of names, receive stamps.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,15 +25,15 @@ that are known. Connections that are open stay open: add
 --max-requests-per-connection to have them move. A lookup that fails keeps
 the old addresses and is counted.
 
-New connections use the addresses of a name in turn. When one refuses, or does
-not answer within 250 ms, the next is tried at the same time, first one of the
-other IP version, and the silent one comes last for 10 s.";
+New connections use the addresses of a name in turn. If one refuses, or is
+silent for 250 ms, the next is tried at the same time, first one of the other
+IP version. An address that refused or was silent is tried last for 10 s.";
 
 const RECEIVE_STAMPS: &str = "\
-Measure how long answers lie unread: all, sampled (1 in 64) or off
+Measure how long responses lie unread: all, sampled (1 in 64) or off
 
-The kernel stamps an answer when its last segment arrives. The time from
-then until this client reads it is the client's part of the latency: series
+The kernel stamps a response when its last segment arrives. The time from
+then until this client reads it is this client's part of the latency: series
 receive_delay. Plain HTTP/1.1 has stamps; TLS and HTTP/2 have none, and the
 report says so.
 
@@ -55,13 +55,13 @@ pub struct ConnectionArgs {
     pub idle_timeout: Option<Duration>,
     /// Open at most N connections per second, over all shards
     ///
-    /// Also N/min and N/h. Requests wait for their connection, which is a part of `pool_wait`. Example: --connect-rate 50
+    /// Also N/min and N/h. In an open loop, the wait for a connection is part of `pool_wait`. Example: --connect-rate 50
     #[arg(long, value_name = "RATE")]
     pub connect_rate: Option<Rate>,
     /// Look up names again when their addresses are older than TIME
     #[arg(long, value_name = "TIME", value_parser = parse_duration, long_help = DNS_TTL)]
     pub dns_ttl: Option<Duration>,
-    /// Measure how long answers lie unread: all, sampled (1 in 64) or off
+    /// Measure how long responses lie unread: all, sampled (1 in 64) or off
     #[arg(long, value_name = "all|sampled|off", default_value_t = ReceiveStamps::default(), long_help = RECEIVE_STAMPS)]
     pub receive_stamps: ReceiveStamps,
 }

@@ -18,26 +18,26 @@ Rungs (published: one crawl of IDs over the Internet, by its author's figures):
   4  one process, 20 kept connections                                282/s
   5  one process, 80 kept connections                              1,280/s
   6  10 processes with 80 connections each                        10,000/s
-  7  a process per core, and connections until the CPU is what
-     limits it (found by short runs first)                        15,000/s
+  7  a process per core, and as many connections as it takes to
+     use up the CPU (found by short runs first)                   15,000/s
   8  160 connections and --rate 1500: slower by choice        1,000-2,000/s
 
 Each is `crawlmark run` in processes of its own against the bundled target's
-`article` profile: 60 ms in the median, 100 ms more for a new connection, and
-20 requests a second from each address. So every connection has an address of
-its own, as the author's had, out of the 65,534 of 127.64.0.0/16. It never
-leaves this machine, and takes no URL: never aim this at a service that you do
-not own.
+`article` profile: responses after 60 ms in the median, 100 ms later on a new
+connection, and at most 20 requests a second from each address. So from rung 2
+on, each connection has a source address of its own, one of the 65,534 of
+127.64.0.0/16, as the author's had. There is no URL: all traffic stays on this
+machine, because such a load is only for a target that you own.
 
 Exit codes: 0 climbed · 1 a rung could not run · 2 usage
-            129 / 130 / 143 ended by a signal; the rungs until then are saved
+            129 / 130 / 143 ended by a signal; the rungs so far are saved
 
 Examples:
   The whole climb, in less than a minute:
     crawlmark ladder
   Where the steps come from: waiting, keeping connections, CPU:
     crawlmark ladder --rungs 1,4,7
-  The same climb at a target of 20 ms with a handshake of 40 ms:
+  The same climb against a target with 20 ms and a handshake of 40 ms:
     crawlmark ladder -- --target-latency lognormal:20ms,0.3 \\
         --target-handshake 40ms
   As Markdown:

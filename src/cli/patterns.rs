@@ -8,32 +8,32 @@ use crawlmark_harness::units::parse_duration;
 use super::{OutputArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
-Patterns, each a run of its own with these flags (C and R are -c and -R):
+Patterns, each a run of its own with one shard and these flags (C and R are -c and
+-R of this command):
   one at a time             -c 1
   waves                     -c C --arrivals waves: C at once, then wait for all
-  semaphore, worker pool    -c C: C workers that take one item each from a
-                            queue, which holds no item before it is needed
+  semaphore, worker pool    -c C: C workers, each takes its next item when it
+                            has finished one
   interval cap              -c C --rate 'R per 1s'
   token bucket              -c C --rate R --burst R
   even spacing              -c C --rate R
   schedule (open loop)      -c 4C --rate R --arrivals constant
   adaptive                  -c 4C --adaptive
 
-Without a URL they crawl the bundled target at 60 ms in the median, which allows
-250 requests a second with a burst of 50, and answers 429 beyond that; with any
---target-... flag after --, it is as these flags say. With a
-URL after --, they crawl that one; the unpaced ones are not paced for it, so
-never aim this at a service that you do not own.
+Without a URL they crawl the bundled target: 60 ms in the median, 250 requests a
+second with a burst of 50, and status 429 beyond that. Any --target-... flag after
+-- replaces all of this. A URL after -- is crawled instead: patterns without a rate
+crawl it as fast as they can, so use only a target that you own.
 
 Exit codes: 0 done · 1 a pattern could not run · 2 usage
-            129 / 130 / 143 ended by a signal; the patterns until then are saved
+            129 / 130 / 143 ended by a signal; the patterns so far are saved
 
 Examples:
   All patterns, in a minute and a half:
     crawlmark patterns
   With 50 connections and 100 requests a second, as Markdown:
     crawlmark patterns -c 50 -R 100 --markdown --out patterns
-  Of your own target:
+  Your own target:
     crawlmark patterns -- http://127.0.0.1:8080/items";
 
 /// Arguments of `patterns`.
@@ -47,7 +47,7 @@ pub struct PatternsArgs {
     pub rate: u32,
     /// Duration of each pattern, 1s to 1h
     ///
-    /// A p99 takes 1,000 good responses: with 20 connections at 60 ms, about ten seconds.
+    /// A p99 needs 1,000 good responses.
     #[arg(short = 'd', long, value_name = "TIME", default_value = "10s", value_parser = parse_pattern_time)]
     pub duration: Duration,
     /// Seed of delays and bodies

@@ -16,14 +16,14 @@ Connect through a proxy; may be repeated to use several in turn
   socks5h://HOST:PORT    tunnels; the proxy looks up the target's name
   none                   no proxy, whatever the environment says
 
-USER:PASS@ before the host is sent to the proxy; characters such as @ and /
-are written %40 and %2F. {session} in them is replaced by a session label, as
-rotating proxies expect: 10 characters of a-z and 0-9.
-{session:8:digits} has another length (1 to 10) or alphabet (lower, mixed,
-hex, digits). Labels depend on --seed.
+USER:PASS@ before the host is sent to the proxy; write characters such as @ and
+/ as %40 and %2F. {session} in either is replaced by a session label, as
+rotating proxies expect: 10 characters of a-z and 0-9. {session:8:digits} sets
+another length (1 to 10) and alphabet (lower, mixed, hex, digits). Labels depend
+on --seed.
 
 Each connection uses the next proxy; append ,weight=3 to give a proxy three
-turns. --local-ips sets the addresses from which proxies are connected to.
+turns. --local-ips sets the source addresses of connections to proxies.
 --connect-timeout includes the tunnel.
 
 Without this flag, http_proxy, https_proxy and all_proxy are used, except
@@ -43,8 +43,8 @@ Replace a session after uses=N, errors=N, status=LIST or block
   status=403,429   after a response with one of these statuses
   block            after a response that throttles, or a challenge page
 
-May be repeated; the first rule that is met counts. Each shard counts for
-itself. The session's connections are closed when their requests have ended,
+May be repeated: a session is replaced when any rule applies. Each shard counts
+by itself. The session's connections are closed when their requests have ended,
 and the next ones use a new label, with new cookies. sessions_retired in the
 result is the number of sessions replaced.
 

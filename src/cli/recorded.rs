@@ -1,10 +1,10 @@
 //! Arguments of `run`, one by one: what the recorded command line of a result holds of them, without secrets, and which of them
 //! the rounds of a study cannot have.
 //!
-//! Recorded is what clap matched, and not what the plan holds: a plan no longer says that it owes its requests to
-//! `--max-error-rate` or its holds to `--target-profile`, and `--rate 5k` reads better than what became of it. What depends
-//! on the machine is taken from the plan. A flag is recorded only if it is listed here, so that no new one can leak
-//! what it holds; a test fails when one is not listed at all.
+//! The values are those that clap matched, not those of the plan: a plan does not show that a condition came from
+//! `--max-error-rate` or a latency from `--target-profile`, and `--rate 5k` reads better than its parsed form. Values that depend
+//! on the machine are taken from the plan. A flag is recorded only if it is listed here, so that no new one can leak
+//! its value; a test fails when one is not listed at all.
 
 use std::path::Path;
 

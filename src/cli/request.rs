@@ -22,9 +22,9 @@ The format is used wherever {id} stands, also in the lines of --urls.
 const AUTH: &str = "\
 Send credentials (Basic): USER:PASSWORD
 
-The user name has no colon. Both are in no output or file, and are overwritten
-in the process list, where the system allows it. --bearer-env keeps a token out
-of the command line.
+The user name has no colon. User name and password are in no output or file, and
+are overwritten in the process list, where the system allows it. --bearer-env
+keeps a token out of the command line.
 
   crawlmark run 'http://127.0.0.1:8080/{id}' -a user:password";
 
@@ -32,10 +32,10 @@ const COMPRESSED: &str = "\
 Accept gzip, br and zstd, and decode responses before checking them
 
 Requests say `accept-encoding: gzip, br, zstd`, unless --header sets another
-value. --expect sees the decoded body. A body that is not of its coding fails
+value. --expect checks the decoded body. A body that cannot be decoded fails
 (bad_encoding), and so does one of more than 16 MiB, compressed or decoded
-(body_too_long). bytes_received counts what was sent. Decoding takes CPU of this
-client, and no part of the service time.
+(body_too_long). bytes_received counts bytes before decoding. Decoding takes CPU
+of this client, but is not part of the service time.
 
   crawlmark run 'http://127.0.0.1:8080/{id}' --compressed \\
       --expect json";
@@ -91,8 +91,8 @@ pub struct RequestArgs {
     pub follow: u32,
     /// Keep the target's cookies and send them back, per connection slot
     ///
-    /// A connection that replaces another one goes on with its cookies, as a browser would. With {session} in --proxy, each
-    /// session has cookies of its own. Path, Secure, Max-Age and Expires are honoured; a cookie never goes to another host. At
+    /// A connection that replaces another one keeps its cookies, as a browser would. With {session} in --proxy, each
+    /// session has cookies of its own. Path, Secure, Max-Age and Expires are respected; a cookie never goes to another host. At
     /// most 50 per jar, of 4 KiB each. Needs HTTP/1.1.
     #[arg(long)]
     pub cookies: bool,

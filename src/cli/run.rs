@@ -118,8 +118,8 @@ The format is found by the content; - is standard input. At most 256 MiB and
               lines are left out and counted. Requests of one second are
               spread evenly over it.
 
-{id} in a URL or a body is replaced by the ID. What a line leaves out is as
---method, --header and --body say. Paths without a host are appended to the URL.
+{id} in a URL or a body is replaced by the ID. --method, --header and --body fill
+in what a line leaves out. Paths without a host are appended to the URL.
 
 Item i uses request i modulo their number. When no request has {id} and neither
 --ids nor -n nor -d is given, each is sent once. With weights, each item draws a
@@ -134,7 +134,7 @@ Schedule requests: asap, waves, constant, poisson or replay
 
   asap       Closed loop: the next request is sent when a connection is
              free and the budget allows it. A slow target slows this
-             client down, too, so the waits of independent users are not
+             client down, so the waits of independent users are not
              measured: times are service times, not corrected for
              coordinated omission.
   waves      Closed loop in batches: as many requests as -c allows are sent
@@ -147,10 +147,10 @@ Schedule requests: asap, waves, constant, poisson or replay
   poisson    As constant, but at random instants, like many independent
              users. They are drawn from --seed, and do not depend on the
              number of shards.
-  replay     As recorded: each request of --requests-file once, at its own
-             time, which --speed scales. Without --rate, --retries and
-             --follow. sched_lag in the result is the delay from the recorded
-             time until the request was sent.
+  replay     Open loop as recorded: each request of --requests-file once, at
+             its recorded time; --speed 2 is twice as fast. Not with --rate,
+             --retries or --follow. sched_lag in the result is the delay from
+             the recorded time until the request was sent.
 
 In an open loop --rate is the schedule of requests: none is skipped, and
 late ones are sent at once. While the target throttles, the schedule is
@@ -207,9 +207,9 @@ Connect from these local addresses: addresses, ranges or prefixes
   127.0.1.1-127.0.1.250     from the first to the last
   127.1.0.0/16, fd00::/80   the hosts of a prefix
 
-Connection number k of the run, over all shards, uses address k, in turn,
-and keeps it when it is opened again. With --disable-keepalive or
---max-requests-per-connection each new connection uses the next one.
+The connections of the run, over all shards, use the addresses in turn; a
+connection that is opened again keeps its address. With --disable-keepalive
+or --max-requests-per-connection each new connection uses the next one.
 A target that limits by address then sees each address as a client.
 
 All of 127.0.0.0/8 works without setup, to targets on this machine.
@@ -241,14 +241,14 @@ is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
              soft_blocked, errors, dropped, connections_opened: 100, 10k
   others     cpu_us_per_attempt, valid (== or != true or false)
 
-With a window of 1s to 60s, a condition must hold in each of them: error_rate[10s]
-in every 10 seconds of the run. Windows are for service and response times,
-rates, shares of requests and counts.
+A condition with a window, of 1s to 60s, must hold in every window of that length
+after the warm-up: error_rate[10s] in any 10 seconds. Windows are for service and
+response times, rates, shares of requests and counts.
 
-A percentile is judged only with 100 samples beyond it, which is 10,000
-for p99. A warning before the run names each threshold that the run is too
-short to decide. A threshold that cannot be decided is reported as undecided,
-and the exit code is 5 unless another threshold failed.";
+A percentile needs 100 samples beyond it: 10,000 in all for p99. A warning
+before the run names each threshold that the run is too short to decide. A
+threshold that cannot be decided is reported as undecided, and the exit code is
+5 unless another threshold failed.";
 
 const STOP_IF: &str = "\
 Stop unless this holds, as in 'error_rate[10s] < 5%'; may be repeated
@@ -257,8 +257,30 @@ Written as --threshold, and evaluated every second; without a window, over
 everything since the warm-up. The run stops as after Ctrl-C, with a
 partial report that names the threshold, and exit code 3. A window that is not
 full or has too few samples is not judged: shares and means need 100 requests,
-percentiles 100 samples beyond them. With fewer requests, a share is still
-broken if their errors would break it among 100.";
+percentiles 100 samples beyond them. With fewer requests, a share still fails if
+their errors alone would break the limit among 100.";
+
+const STRICT: &str = "\
+Fail with exit code 4 unless the measurement is valid
+
+Only the exit code changes. The report has the verdict, and a reason and a
+remedy for each finding:
+
+  errors               1 % of the requests of a closed loop failed, or 10 %
+                       were cut off at the end; or no good response arrived
+                       for a tenth of the time while requests failed
+  target_limited       half of the requests failed or were cut off at the end
+                       (in an open loop 1 %), most were throttled, the target
+                       was silent at the end, or a host was unreachable
+  budget_limited, concurrency_limited
+                       requests of an open loop waited for a limit other than
+                       the schedule, or for connections
+  client_limited       a shard had no CPU, port or descriptor left, did not
+                       get to run, or sent requests or read responses late
+  disturbed            the CPU or the network changed during the run
+  nothing_measured     all requests were in the warm-up
+  incomplete           a shard died, or counts differ (exit code 4 without
+                       --strict, too)";
 
 /// Content of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -330,16 +352,16 @@ pub struct RunArgs {
     /// Number of crawl processes, or auto for one per core
     #[arg(short = 's', long, short_alias = 't', value_name = "N|auto", default_value = "auto", help_heading = "Load")]
     pub shards: Auto<u32>,
-    /// Total connections, with one request at a time on each, or --streams
+    /// Total connections; each carries one request at a time, or --streams
     ///
-    /// With several hosts, up to 2N idle connections may stay open besides. With HTTP/2, requests in flight are connections times --streams.
+    /// With several hosts, up to 2N idle connections may stay open as well. With HTTP/2, up to N times --streams requests are in flight.
     #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Load")]
     pub connections: u32,
     /// Maximum total rate, over all shards: N, N/s, N/min or N/h
     ///
-    /// N is per second. 'N per TIME' counts in windows: N requests at most in each TIME, all at once if connections are free, then none
-    /// until the next window, as interval caps do. A:B is a ramp from A to B over the whole --duration, A:B:STEP@TIME goes from A to B in steps, each
-    /// of which lasts TIME, and then stays there. A unit is written once, after the last number: 0:1000, 60:600:60/min@30s.
+    /// A plain N is per second. 'N per TIME' is an interval cap: at most N requests in each window of TIME, sent at its start as far as
+    /// connections are free. A:B is a ramp from A to B over the whole --duration. A:B:STEP@TIME goes from A to B in steps, each for TIME, and then
+    /// stays at B. Write a unit once, after the last number: 0:1000, 60:600:60/min@30s.
     #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
     pub rate: Option<ShapedRate>,
     /// Schedule requests: asap, waves, constant, poisson or replay
@@ -359,7 +381,7 @@ pub struct RunArgs {
     pub grace: Option<Duration>,
     /// Maximum burst of the rate budget, in requests
     ///
-    /// Default: 1 per shard, and from 10/s per shard on also the requests due in 25 ms, to make up for delays of a shard.
+    /// Default: 1 per shard. Above 10/s per shard, plus the requests due in 25 ms, so that a shard that was delayed can catch up.
     #[arg(long, value_name = "N", requires = "rate", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Load")]
     pub burst: Option<u64>,
     /// Do not pin shards to cores
@@ -381,9 +403,9 @@ pub struct RunArgs {
     pub connect_timeout: Duration,
     /// Open a new connection for every request
     ///
-    /// Requests say `connection: close`, as those of clients without connection reuse. The time to open is in `connect`, and
-    /// the request waits for it: in an open loop it is a part of `pool_wait`, and so of the response time. The local port of a
-    /// closed connection may be unusable for a minute (`TIME_WAIT`); the verdict says when that limits the run.
+    /// Requests have the header `connection: close`. The time to open a connection is in `connect`; in an open loop it is also part
+    /// of `pool_wait`, and so of the response time. The local port of a closed connection may be unusable for a minute
+    /// (`TIME_WAIT`); the validity says when that limits the run.
     #[arg(long, conflicts_with = "max_requests_per_connection", help_heading = "Network")]
     pub disable_keepalive: bool,
     /// Replace a connection after N requests; 1 is --disable-keepalive
@@ -391,16 +413,16 @@ pub struct RunArgs {
     pub max_requests_per_connection: Option<u64>,
     /// Speak this version of HTTP: 1.1, 2 or auto
     ///
-    /// auto: over https:// what the target chooses in the TLS handshake (ALPN), over http:// 1.1. 2: HTTP/2, which over http:// the
-    /// target has to know beforehand (prior knowledge, h2c); a target that does not speak it is an error. Each connection waits for the
+    /// auto: over https:// the version that the target chooses in the TLS handshake (ALPN), over http:// 1.1. 2: only HTTP/2, over http://
+    /// with prior knowledge (h2c); requests fail if the target does not speak it. Each connection waits for the
     /// target's HTTP/2 settings before its first request. Example: --http 2 --connections 4 --streams 25
     #[arg(long, value_name = "auto|1.1|2", default_value_t = HttpVersion::default(), help_heading = "Network")]
     pub http: HttpVersion,
     /// Requests at a time on each connection of HTTP/2 [default: 1]
     ///
-    /// As -m of h2load and -p of oha: requests in flight are --connections times N. A target may allow fewer streams; requests then
-    /// wait for one, which is `pool_wait`. What the target refused before it began (GOAWAY, `REFUSED_STREAM`) is sent again
-    /// as the same attempt, and counted as resent. Example: --http 2 -c 1 --streams 100
+    /// Like -m of h2load and -p of oha: up to --connections times N requests are in flight. If a target allows fewer streams, requests
+    /// wait for one (`pool_wait`). A request that the target refused before it began (GOAWAY, `REFUSED_STREAM`) is sent again; it
+    /// still counts as one request, and is counted in `resent`. Example: --http 2 -c 1 --streams 100
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Network")]
     pub streams: Option<u32>,
     /// Connect from these local addresses: addresses, ranges or prefixes
@@ -484,7 +506,7 @@ pub struct RunArgs {
     pub slo_p99: Option<Duration>,
     /// Fail if the error rate exceeds SHARE, as in 1% or 0.01
     ///
-    /// Short for --threshold `error_rate <= SHARE`: attempts that were neither good, nor not found, nor throttled, nor followed redirects.
+    /// Short for --threshold `error_rate <= SHARE`: requests that were neither good, nor not found, nor throttled, nor followed redirects.
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Thresholds")]
     pub max_error_rate: Option<Condition>,
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does
@@ -492,14 +514,7 @@ pub struct RunArgs {
     pub k6_exit_codes: bool,
     /// Fail with exit code 4 unless the measurement is valid
     ///
-    /// Nothing else changes. The verdict is in the report, with a reason for each finding:
-    /// `errors` (closed loop: 1 % of requests failed, or 10 % were cut off, and fewer than half; either loop: no good response for a
-    /// tenth of the time while requests failed), `target_limited` (half of the requests failed or were cut off, 1 % in an open loop;
-    /// most were refused; it did not answer at the end; or a host could not be reached), `client_limited` (a shard had no CPU, port or
-    /// descriptor left, or did not get to run), `concurrency_limited` and `budget_limited` (an open loop waited for connections,
-    /// or for other limits), `disturbed` (the CPU or the network changed under the run), `nothing_measured` (all requests were
-    /// in the warm-up), `incomplete` (fails without --strict, too).
-    #[arg(long, help_heading = "Thresholds")]
+    #[arg(long, long_help = STRICT, help_heading = "Thresholds")]
     pub strict: bool,
     /// End a shard that is silent for TIME; the run is then incomplete
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Thresholds")]

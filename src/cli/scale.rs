@@ -14,8 +14,8 @@ round of each size, in random order; ratios are formed within a repeat. The bund
 target gets half of the CPUs unless --target-processes says otherwise.
 
 Exit codes: 0 done
-            5 nothing to compare: no size has a usable round together with the
-              smallest size
+            5 nothing to compare: no repeat has usable rounds of the smallest
+              size and of another one
             129 / 130 / 143 ended by a signal; what was measured is saved
 
 Examples:
@@ -43,7 +43,7 @@ pub struct ScaleArgs {
     pub shards: Vec<u32>,
     /// Total connections per size, comma-separated
     ///
-    /// Several numbers make a curve each; with one number of shards, they are the sizes of a single curve.
+    /// With one number of shards, they are the sizes of a single curve. With several numbers of shards, each is a curve of its own.
     #[arg(short = 'c', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections: Vec<u32>,
     /// Connections for each shard [default: 32, or 8 with --latency-bound]
@@ -77,7 +77,7 @@ pub struct ScaleArgs {
     /// Seed of the random order of sizes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Rounds")]
     pub seed: u64,
-    /// Skip measuring the ceiling of this client first
+    /// Do not measure the ceiling of this client first
     #[arg(long, help_heading = "Rounds")]
     pub no_ceiling: bool,
 

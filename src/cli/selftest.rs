@@ -9,21 +9,21 @@ use super::OutputArgs;
 
 pub(super) const EXAMPLES: &str = "\
 Rows (--quick leaves R8 out unless it is named):
-  R1  some items take 500 ms, the others 20 ms: checks the number of slow
-      responses and the percentiles
+  R1  some items take 500 ms, the others 20 ms: the number of slow responses
+      and the percentiles
   R2  service time minus the hold that the target reports, per response
   R3  open loop through a stall: the percentiles include every wait
   R4  the same in a closed loop, which hides the waits
   R5  requests scheduled in R3: the report and the target's count agree
   R6  two shards do twice the work of one
-  R7  a shard is stopped for 500 ms: the report blames the client
+  R7  a shard is stopped for 500 ms: the report blames this client
   R8  21 ms against 20 ms in pairs of runs: the ratio, and the verdict
 
-A row has up to three attempts and passes if one of them is within its
-tolerances. An attempt counts only if its runs were valid, so a busy machine
-cannot fail a row: one that was disturbed each time is neither passed nor
-failed. A row fails if two counted attempts miss, or if one shows something
-noise cannot cause.
+A row is tried up to three times and passes if one try is within its
+tolerances. A try counts only if its runs were valid (R7: client_limited, as
+intended), so a busy machine cannot fail a row: one that was disturbed each time
+is neither passed nor failed. A row fails if two counted tries miss, or if one
+shows something noise cannot cause.
 
 Exit codes: 0 every row passed · 3 a row failed
             5 none failed, and some could not be judged

@@ -21,7 +21,7 @@ Examples:
   A service with a cache, a queue and regular stalls:
     crawlmark serve --latency bimodal:300us,15ms,0.1 \\
         --latency-per-in-flight 20us --stall 10s,200ms
-  A service far away, to which a new connection costs three round trips of 30 ms:
+  A service far away: 45 ms, and three round trips of 30 ms for a new connection:
     crawlmark serve --latency 45ms --handshake 90ms
   A service that fails now and then:
     crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s
@@ -43,7 +43,7 @@ const LIMITS: &str = "\
 Limit requests, as in 1000/s:burst=50; may be repeated
 
 Above a limit clients get 429 and Retry-After. All processes share one
-count. A request must pass every limit; one that is refused uses up none.
+count. A request must pass every limit; a refused request uses up none.
 
   [ALGORITHM:]RATE[:OPTION]...  with RATE as N/s, N/min, N/h or N/90s
 
@@ -57,8 +57,8 @@ count. A request must pass every limit; one that is refused uses up none.
   leaky:10/s:burst=20:delay=5   a queue of 20, of which 5 do not wait;
                                 :nodelay: none waits
   concurrency:8                 requests at the same time
-  connections:16:over=reset     connections at the same time; above it
-                                close, reset or 503
+  connections:16:over=reset     connections at the same time; those above
+                                the limit get close, reset or 503
 
   key=address                   a count for each address (the default), or
                                 everyone, /64 (IPv6), /24,/48 (IPv4, IPv6),
@@ -77,9 +77,10 @@ count. A request must pass every limit; one that is refused uses up none.
 const FAULTS: &str = "\
 Inject faults, as in error:0.01:503; a list, or repeated
 
-One draw per item and attempt decides, from the seed: faults exclude
-each other, and their shares sum to at most 1. A held response is held
-before its fault. The ledger counts each under its name, with _ for -.
+One draw per request decides, by the seed, the ID and how often the ID was
+requested before. So faults exclude each other, and their shares sum to at
+most 1. A response is held before its fault. The ledger counts each fault
+under its name, with _ for -.
 
   error:SHARE[:STATUS]       a server error, 500 unless given
   drop:SHARE                 the connection is closed without a byte
@@ -115,7 +116,7 @@ pub struct ServeArgs {
     /// Seed of bodies, delays and faults
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
-    /// Profile of a kind of target [default: null: no delay, no limits]
+    /// Imitate a kind of target [default: null, no delay and no limits]
     ///
     /// Other options replace the matching part of the profile.
     ///
@@ -139,8 +140,10 @@ pub struct ServeArgs {
     pub profile: target::Profile,
     /// Hold responses: none, 20ms, or one of the models listed with --help
     ///
-    /// Each hold depends on seed, ID and attempt only. A held response
-    /// carries x-mock-hold-us (planned) and x-mock-held-us (actual).
+    /// The hold depends only on the seed, the ID and how often it was
+    /// requested before; --handshake, --stall and --latency-per-in-flight
+    /// add to it. A held response carries x-mock-hold-us (planned) and
+    /// x-mock-held-us (actual).
     ///
     ///   none                       no hold
     ///   20ms, fixed:20ms           the same for every response
@@ -187,7 +190,7 @@ pub struct ServeArgs {
     /// Without this, the server refuses to start.
     #[arg(long, requires = "stubs", help_heading = "Stubs")]
     pub lenient: bool,
-    /// Keep requests, up to 256 MiB, for /__admin/requests and its count
+    /// Keep requests (up to 256 MiB) for the routes of /__admin/requests
     #[arg(long, help_heading = "Stubs")]
     pub journal: bool,
 
@@ -221,10 +224,10 @@ pub struct ServeArgs {
     /// Read proxy credentials from the first line of FILE; implies --proxy
     #[arg(long, value_name = "FILE", help_heading = "Forward proxy")]
     pub proxy_auth_file: Option<PathBuf>,
-    /// Connect from addresses in these prefixes, one per session label
+    /// Connect from source addresses in these prefixes, one per session label
     ///
-    /// Without a label, each request or tunnel uses a new one. If the destination's family has no prefix, the kernel
-    /// chooses.
+    /// Without a label, each request or tunnel uses the next one. For a destination whose IP version has no prefix here, the
+    /// kernel chooses the address.
     #[arg(long, value_name = "PREFIX,..", default_value = "127.1.0.0/16", help_heading = "Forward proxy")]
     pub proxy_exits: target::Exits,
     /// Connect to private networks as well (RFC 1918, RFC 4193)

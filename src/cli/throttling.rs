@@ -14,9 +14,9 @@ use super::whole;
 pub struct ThrottlingArgs {
     /// React to throttling: honor, count or ignore
     ///
-    /// Throttling is status 429, or 403 or 503 with Retry-After, or an empty quota. honor: all shards wait as long as the target asks,
-    /// then the item is retried. count: the response is counted and its item abandoned. ignore: the item is retried after a
-    /// backoff.
+    /// A response throttles if it has status 429, status 403 or 503 with Retry-After, or refuses because a quota is used up.
+    /// honor: all shards wait as long as the target asks, then retry the item. count: count the response and abandon its item.
+    /// ignore: retry the item after a backoff.
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
     pub on_throttle: OnThrottle,
     /// Longest single throttle pause that a target may cause
