@@ -1,4 +1,4 @@
-//! `crawlmark compare`: what saved rounds come to, or what an `ab` found, once more.
+//! `crawlmark compare`: judges saved rounds, or the rounds of a saved `ab` again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,8 +81,8 @@ fn saved(path: &Path) -> Result<Contest, Error> {
         }
         Err(why) => {
             terminal::say(&format!(
-                "warning: {}: {why} by its rounds, as this version judges them. It was edited, or judged by another version; this shows \
-                 how this version judges its rounds\n",
+                "warning: {}: {why} by its rounds. It was edited, or judged by another version; what follows is this version's \
+                 judgement of its rounds\n",
                 file.display()
             ));
             Ok(again)

@@ -1,7 +1,7 @@
-//! Stalls: recurring windows in which the target answers nothing, as one does that collects garbage, flushes a log or is
-//! moved to another machine. The server asks [`Stall::until_ns`].
+//! Stalls: recurring windows in which the target sends no response, as when a service collects garbage, flushes a log or is
+//! moved to another machine. The server calls [`Stall::until_ns`].
 //!
-//! It must not read the time: what is stalled is a pure function of the clock's reading.
+//! It must not read the time: a stall is a pure function of the clock's reading.
 
 use crate::latency::MAX_HOLD;
 use crate::setting::{SettingError, duration_text, parse_duration};
@@ -27,7 +27,7 @@ impl Stall {
     /// `length` is nothing, not shorter than `every`, or longer than [`MAX_HOLD`]; `every` is longer than a day.
     pub fn new(every: Duration, length: Duration) -> Result<Self, SettingError> {
         let problem = if length.is_zero() || length >= every {
-            "leaves nothing between, or is none: write a length above 0 and below the period"
+            "is out of range: write a length above 0 and below the period"
         } else if length > MAX_HOLD || every > MAX_EVERY {
             "is too long: write a length of 1h or less and a period of 24h or less"
         } else {
@@ -99,7 +99,7 @@ mod tests {
             ("10s,1s,1s", "`10s,1s,1s` is not a valid stall"),
             ("often,1s", "`often,1s` is not a valid stall"),
             ("10s,-1s", "`10s,-1s` is not a valid stall"),
-            ("10s,0", "a stall of 0s every 10s leaves nothing between, or is none: write a length above 0"),
+            ("10s,0", "a stall of 0s every 10s is out of range: write a length above 0"),
             ("10s,10s", "a stall of 10s every 10s leaves nothing"),
             ("1s,10s", "a stall of 10s every 1s leaves nothing"),
             ("3h,2h", "a stall of 2h every 3h is too long: write a length of 1h or less"),

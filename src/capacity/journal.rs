@@ -1,4 +1,4 @@
-//! The probes of a search, saved one by one as they end: what is killed loses no more than the probe that ran.
+//! The probes of a search, saved one by one as they end: a search that is killed loses only the probe that was running.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -74,7 +74,7 @@ pub(super) fn discard(left: Option<PathBuf>) {
     if let Some(Err(error)) = left.as_ref().map(fs::remove_dir_all) {
         let path = left.unwrap_or_default();
         terminal::say(&format!(
-            "note: {}, which this search went on from, cannot be removed: {error}\n",
+            "note: {}, the search that this one resumed, cannot be removed: {error}\n",
             path.display()
         ));
     }

@@ -1,4 +1,4 @@
-//! Settings that the probes of a search share: flags as typed, understood and refused, and the flags of each one.
+//! Settings that the probes of a search share: checks of the flags after `--`, and the flags of each probe.
 
 use std::path::Path;
 use std::time::Duration;
@@ -177,10 +177,10 @@ impl Probing {
         }
         let instead = bearable.filter(|bearable| *bearable >= least);
         let instead = instead.map_or_else(|| "lower rates".to_owned(), |bearable| format!("--max-rate {bearable}"));
-        let unless = if has_max_rate { "" } else { ", which it may come to without --max-rate," };
+        let default = if has_max_rate { "" } else { " (the default of --max-rate)" };
         Err(Error::Usage(format!(
-            "{items} items are too few for a probe of {takes} s at {greatest}{unless} and none is asked for twice: give more of \
-             them (--ids), or {instead}"
+            "{items} items are too few for a probe of {takes} s at {greatest}{default}, which requests each item once: add items \
+             (--ids), or use {instead}"
         )))
     }
 
@@ -396,8 +396,11 @@ mod tests {
             (&["--max-rate", "1/h"], "--max-rate must be 1/min or more"),
             (&["--probe", "18446744073709551615s"], "--probe must be a day or less"),
             (&["--", "--ids", "0..100"], "100 items are too few for a probe of 5 s at 100000/s"),
-            (&["--", "--ids", "0..1k"], "or --max-rate 200/s"),
-            (&["--max-rate", "500", "--", "--ids", "0..2k"], "2000 items are too few for a probe of 5 s at 500/s and"),
+            (&["--", "--ids", "0..1k"], "or use --max-rate 200/s"),
+            (
+                &["--max-rate", "500", "--", "--ids", "0..2k"],
+                "2000 items are too few for a probe of 5 s at 500/s, which",
+            ),
             (&["--", "--timeout", "0s"], "--timeout"),
         ] {
             let error = probing(line).unwrap_err().to_string();

@@ -59,10 +59,10 @@ pub enum ShapeError {
     #[error("--method {0} cannot be used for a crawl: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")]
     Unsupported(String),
     /// Not `name: value`.
-    #[error("--header `{0}` (the value is not shown) is not one line of the form `name: value`")]
+    #[error("--header `{0}` cannot be sent (its value is not shown): write it on one line, as `name: value`")]
     Header(String),
     /// More than one `Host`.
-    #[error("--header Host is there twice: keep one of them")]
+    #[error("--header Host is given twice: keep one of them")]
     TwoHosts,
     /// A header that frames the message.
     #[error("--header {0} is set by crawlmark itself: remove it")]

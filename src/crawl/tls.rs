@@ -160,7 +160,7 @@ pub enum SettingsError {
     #[error("no certificate authority was found on this system{0}: pass --cacert FILE, or --insecure")]
     NoAuthority(String),
     /// No version is left.
-    #[error("--tls-min is higher than --tls-max: no TLS version is left")]
+    #[error("--tls-min is higher than --tls-max: lower the one or raise the other")]
     NoVersion,
     /// A host that cannot be the name of a certificate.
     #[error("the host `{0}` cannot be the name of a certificate: write a DNS name or an address")]

@@ -1,4 +1,4 @@
-//! From what was typed to what will be done: one plan, checked as a whole before anything is started.
+//! Resolution of the arguments of `run` into one plan, checked as a whole before anything is started.
 
 mod addresses;
 mod http;
@@ -112,7 +112,7 @@ fn check_tags(tags: &[(String, String)]) -> Result<(), Error> {
     let mut keys = BTreeSet::new();
     match tags.iter().find(|(key, _)| !keys.insert(key)) {
         None => Ok(()),
-        Some((key, _)) => Err(usage(format!("--tag {key} is there twice: keep one of them"))),
+        Some((key, _)) => Err(usage(format!("--tag {key} is given twice: keep one of them"))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! From what was typed after `scale` to the rounds that are run: all is checked before anything is started.
+//! Resolution of the arguments of `scale` into rounds, checked as a whole before anything is started.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -125,8 +125,8 @@ impl ScaleSettings {
             // That a rate would help is the one thing that cannot be said here.
             return match at(*size, &["--rate", "1M/s"]) {
                 Ok(()) => usage(
-                    "the target is neither this machine nor a private network, and has to be spared: scale asks as fast as it \
-                     gets answers. Ask a target of your own, or the bundled one (no URL)"
+                    "the target is neither on this machine nor in a private network, and scale sends requests as fast as it can: use \
+                     a target of your own, or the bundled one (no URL)"
                         .to_owned(),
                 ),
                 Err(_) => Err(error),

@@ -53,7 +53,7 @@ impl StudyResult for SelftestResult {
 fn rows(row: &RowOutcome, above: &[RowOutcome]) -> Vec<Vec<String>> {
     let attempts = match row.attempts.len() {
         0 | 1 => String::new(),
-        attempts => format!(" ({attempts} attempts)"),
+        tries => format!(" ({tries} tries)"),
     };
     let line = |figure: &SelftestFigure| {
         let error = figure.error.map_or_else(String::new, |error| signed(figure, error));
@@ -84,13 +84,13 @@ fn disturbances(row: &RowOutcome, above: &[RowOutcome]) -> Vec<String> {
     let own = whys(row);
     let same = above.iter().find(|other| other.result != RowResult::Passed && whys(other) == own);
     if let Some(same) = same.filter(|_| own.iter().any(|reasons| !reasons.is_empty())) {
-        return vec![format!("attempts do not count for the reasons of {}", same.row)];
+        return vec![format!("tries do not count for the reasons of {}", same.row)];
     }
     // What was seen first tells enough; all of it, and what can be done, is in the JSON.
     let first =
         own.iter().map(|reasons| reasons.first().and_then(|reason| reason.split(". ").next()?.split("; ").next()));
     let told = (1..).zip(first).filter_map(|(number, reason)| Some((number, reason?)));
-    told.map(|(number, reason): (u32, &str)| format!("attempt {number} does not count: {reason}")).collect()
+    told.map(|(number, reason): (u32, &str)| format!("try {number} does not count: {reason}")).collect()
 }
 
 fn quantity(figure: &SelftestFigure, quantity: &Quantity) -> String {
@@ -217,8 +217,8 @@ mod tests {
             for (row, result) in [("R1", "passed"), ("R2", "disturbed"), ("R3", "FAILED"), ("R4", "not run")] {
                 assert!(table.contains(&format!("\n  {row}  {result}: ")), "{table}");
             }
-            assert!(table.contains("      attempts do not count for the reasons of R2\n"), "{table}");
-            assert!(table.contains("      attempt 2 does not count: shard 0 spent"), "{table}");
+            assert!(table.contains("      tries do not count for the reasons of R2\n"), "{table}");
+            assert!(table.contains("      try 2 does not count: shard 0 spent"), "{table}");
             assert_eq!(table.matches("\n    !  service p99").count(), 2, "{table}");
         }
     }

@@ -89,7 +89,7 @@ impl RoundResults {
             return Ok(self);
         }
         Err(Error::Round(format!(
-            "run a round of {label} by the clock: its {} items were done after {}; give more of them (--ids), or it less time",
+            "fill a round of {label}: its {} items were done after {}. Add items (--ids) or shorten the round (-d)",
             grouped(ledger.planned),
             text::micros(totals.duration_s * 1e6)
         )))
@@ -173,7 +173,7 @@ impl<'a> Rounds<'a> {
                 };
                 let unsaved = complaints.lines().find(|line| line.contains(RESULT)).unwrap_or(&why);
                 let unsaved = unsaved.trim_start_matches("error: ").trim_start_matches("failed to ");
-                self.unsaved = Some(format!("save a round of {}, after which no other began: {unsaved}", setup.label));
+                self.unsaved = Some(format!("save a round of {}, so no further round began: {unsaved}", setup.label));
                 report
             }
             Err(error) => return Err(failed(error.to_string())),
@@ -198,8 +198,8 @@ impl<'a> Rounds<'a> {
             let is_partial = |part: &&OsStr| !part.to_string_lossy().ends_with(".partial");
             let place: PathBuf = place.iter().skip_while(is_partial).skip(1).collect();
             self.stages.warn(&format!(
-                "warning: the result of a round contradicts itself: {contradiction}. The round counts, and later ones that do so are \
-                 not named. Its result is kept in {} of the directory that is saved; please report this as a fault of crawlmark\n",
+                "warning: the result of a round contradicts itself: {contradiction}. The round still counts, and further such rounds \
+                 are not reported. This is a bug: please report it, with the result in {} of the saved directory\n",
                 place.display()
             ));
         }

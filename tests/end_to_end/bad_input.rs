@@ -48,8 +48,8 @@ impl Door {
 #[test]
 fn what_is_there_twice_or_below_nothing_is_refused() {
     assert_refused(&[
-        (&["URL", "--tag", "a=1", "--tag", "b=1", "--tag", "a=2"], "--tag a is there twice"),
-        (&["URL", "-H", "Host: evil", "-H", "host: two"], "--header Host is there twice"),
+        (&["URL", "--tag", "a=1", "--tag", "b=1", "--tag", "a=2"], "--tag a is given twice"),
+        (&["URL", "-H", "Host: evil", "-H", "host: two"], "--header Host is given twice"),
         (&["URL", "--expect", "len:-5"], "`len:-5` is not a valid length"),
     ]);
 }

@@ -279,7 +279,7 @@ fn a_search_on_a_full_disk_says_what_is_kept_and_where() {
     assert!(is_saved(&probes[0]) && !is_saved(last), "{saved}");
     assert!(
         said.contains("failed to save a round of ")
-            && said.contains("no other began: write ")
+            && said.contains("no further round began: write ")
             && said.contains("result.json: No space left"),
         "{said}"
     );

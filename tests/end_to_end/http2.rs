@@ -324,7 +324,7 @@ fn combinations_without_effect_are_refused() {
         (&[url, "-k", "--http", "3"], "none of auto, 1.1 and 2"),
         (&[url, "-k", "--streams", "10"], "--streams 10 needs HTTP/2: pass --http 2"),
         (&[url, "-k", "--streams", "10", "--http", "1.1"], "--streams 10 needs HTTP/2"),
-        (&[plain, "--streams", "10", "--http", "auto"], "speaks to https:// URLs alone: pass --http 2"),
+        (&[plain, "--streams", "10", "--http", "auto"], "uses for https:// URLs only: pass --http 2"),
         (&[plain, "--streams", "0", "--http", "2"], "--streams"),
         (&[plain, "--streams", "100000", "-c", "100", "--http", "2"], "--streams 100000 with --connections 100"),
         (&[plain, "--streams", "2", "--http", "2", "--disable-keepalive"], "no effect with --disable-keepalive"),

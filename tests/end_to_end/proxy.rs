@@ -224,7 +224,7 @@ fn proxies_that_cannot_work_are_refused_before_anything_is_sent() {
         (&["URL", "-x", "socks4://127.0.0.1:9"], "no proxy of this scheme"),
         (&["URL", "-x", "http://127.0.0.1"], "no port from 1 to 65535"),
         (&["URL", "-x", "http://u:p/q@127.0.0.1:9"], "Write %2F"),
-        (&["URL", "-x", dead, "-x", "none"], "--proxy none stands alone"),
+        (&["URL", "-x", dead, "-x", "none"], "--proxy none excludes other proxies"),
         (&["URL", "-x", dead, "--session", "per-request"], "--session needs {session} in the user name"),
         (&["URL", "-x", "none", "--session", "per-request"], "--session is for a proxy"),
         (&["URL", "--session", "per-request"], "--session is for a proxy"),

@@ -236,7 +236,7 @@ fn what_cannot_be_sent_is_refused() {
             &["http://127.0.0.1:1", "--requests-file", of_http_1, "--http", "2"],
             "header te of a request in the file is not allowed in HTTP/2",
         ),
-        (&with(&["--rate", "5"]), "--rate does not work with --arrivals replay: the recording says when"),
+        (&with(&["--rate", "5"]), "--rate does not work with --arrivals replay: the recording sets the time"),
         (&with(&["--retries", "1"]), "--retries does not work with --arrivals replay"),
         (&with(&["--follow", "1"]), "--follow does not work with --arrivals replay"),
         (&with(&["--ids", "0..5"]), "--ids does not work with --arrivals replay"),

@@ -28,7 +28,7 @@ pub enum PlanError {
     /// No stream, or more requests in flight than [`MAX_CONNECTIONS`].
     #[error(
         "--streams {streams} with --connections {connections} is out of range: 1 to {MAX_CONNECTIONS} requests in flight, \
-         which is one by the other"
+         which is their product"
     )]
     Streams {
         /// As asked.
@@ -45,16 +45,18 @@ pub enum PlanError {
         shards: u32,
     },
     /// A burst that no run sends.
-    #[error("--burst {0} is more than 1,000,000,000,000; for no limit at all leave --rate and --burst out")]
+    #[error("--burst {0} is more than 1,000,000,000,000: use a smaller one, or remove --rate and --burst for no limit")]
     HugeBurst(u64),
     /// No time for it, or too much.
-    #[error("--rate {0} is a ramp over the whole run: say with --duration how long that is, a day at most")]
+    #[error("--rate {0} is a ramp over the whole run, and needs its length: add --duration, a day at most")]
     RampTime(String),
     /// Nothing says when requests are to arrive.
-    #[error("--arrivals {0} needs a --rate: it says when each request is to arrive")]
+    #[error("--arrivals {0} needs a --rate, which schedules the requests: add one, for example --rate 100")]
     ArrivalsWithoutRate(Arrivals),
     /// More than a shard could ever send.
-    #[error("--rate {0}/s with --arrivals is more than {MAX_ARRIVALS_PER_S}/s for each shard, which none could send")]
+    #[error(
+        "--rate {0}/s with --arrivals is more than {MAX_ARRIVALS_PER_S}/s per shard, the limit: use a lower rate or more shards"
+    )]
     ArrivalsTooFast(u64),
     /// Shards that would wait for each other.
     #[error(
@@ -78,7 +80,7 @@ pub enum PlanError {
     #[error("--pacing {0} needs a --rate, a --per-host-rate or --adaptive: without them no request waits for its time")]
     PacingOfNothing(Pacing),
     /// Nothing would be measured.
-    #[error("--warmup {} leaves nothing of --duration {}", humantime::format_duration(*.warmup), humantime::format_duration(*.duration))]
+    #[error("--warmup {} leaves nothing of --duration {} to measure: use a shorter warm-up or a longer run", humantime::format_duration(*.warmup), humantime::format_duration(*.duration))]
     Warmup {
         /// As asked.
         warmup: Duration,
@@ -103,7 +105,7 @@ pub enum PlanError {
         shards: u32,
     },
     /// More than [`MAX_RETRIES`].
-    #[error("--retries {0} is out of range: 0 to {MAX_RETRIES}, for five attempts in all")]
+    #[error("--retries {0} is out of range: 0 to {MAX_RETRIES}")]
     Retries(u32),
     /// More retries than first attempts.
     #[error("--retry-budget {0}% is out of range: 0% to 100% of first requests")]

@@ -23,7 +23,7 @@ const MOST_STEPS: u64 = 10_000;
 /// Reason why a text is no valid rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
-    /// Not a rate that stays.
+    /// Not a constant rate.
     #[error("`{0}` is not a rate: write N, N/s, N/min or N/h with a whole N of at least 1, for example 5000 or 30/min")]
     Constant(String),
     /// A period that is none of the three.
@@ -40,7 +40,7 @@ pub enum RateError {
     Nothing(String),
     /// None of the forms: another number of parts, or a part that is no number.
     #[error(
-        "`{0}` is not a rate: write N for one that stays, A:B for a ramp or A:B:STEP@TIME for steps, with whole numbers \
+        "`{0}` is not a rate: write N for a constant rate, A:B for a ramp or A:B:STEP@TIME for steps, with whole numbers \
          up to 1g and a unit at the end of them if not per second, for example 5000, 100:1000 or 60:600:60/min@30s"
     )]
     Form(String),
@@ -51,7 +51,7 @@ pub enum RateError {
     #[error("`{0}` has a rate of 0: only a ramp may start at 0, everything else is at least 1")]
     Zero(String),
     /// A change that changes nothing.
-    #[error("`{0}` starts and ends at the same rate: write one number for a rate that stays")]
+    #[error("`{0}` starts and ends at the same rate: write one number for a constant rate")]
     Flat(String),
     /// Not a time, or too short a one.
     #[error(

@@ -30,8 +30,8 @@ impl BucketPace {
     pub fn new(permits: NonZeroU32, period: Duration) -> Result<Self, SettingError> {
         let per = duration_text(period);
         if period.is_zero() || period > MAX_PERIOD {
-            let right = "write a period above zero and up to a day";
-            return Err(SettingError::new(format!("a limit per {per} is none: {right}")));
+            let right = "write a period above 0 and up to a day";
+            return Err(SettingError::new(format!("a limit per {per} is out of range: {right}")));
         }
         let period_ns = nanos(period);
         if u64::from(permits.get()) > period_ns {

@@ -89,7 +89,7 @@ impl FromStr for Limit {
                 let right = "write gcra, bucket, fixed, sliding, leaky, concurrency or connections";
                 return Err(SettingError::new(format!("`{first}` is not a valid algorithm: {right}")));
             }
-            let what = || format!("{first} is not said how much: write {first}:8 or {first}:100/min");
+            let what = || format!("`{first}` lacks its number: write {first}:8 or {first}:100/min");
             (first, parts.next().ok_or_else(|| SettingError::new(what()))?)
         } else {
             ("gcra", first)
@@ -307,7 +307,7 @@ mod tests {
                 "fast:10/s",
                 "`fast` is not a valid algorithm: write gcra, bucket, fixed, sliding, leaky, concurrency or conn",
             ),
-            ("fixed", "fixed is not said how much"),
+            ("fixed", "`fixed` lacks its number"),
             ("fixed:10/s:burst=3", "`burst=3` cannot stand behind fixed: write key=.., status=.."),
             ("fixed:10/100us", "a window of 100us does not work: write one from 1ms to a day"),
             ("fixed:17000000/h", "17000000 are more than a window can count: write 16777215 or fewer"),

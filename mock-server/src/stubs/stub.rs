@@ -1,4 +1,4 @@
-//! One stub: which requests it answers, and with what (`stubbing/StubMapping.java`).
+//! One stub: a request pattern and its response (`stubbing/StubMapping.java`).
 //!
 //! It must not know of other stubs.
 
@@ -132,7 +132,7 @@ fn limit(node: &Node<'_>) -> Result<Option<Limit>, Problem> {
     let Some(field) = node.get("metadata").and_then(|metadata| metadata.get("x-ratelimit")) else { return Ok(None) };
     let limit: Limit = field.text()?.parse().map_err(|error: SettingError| field.malformed(error.to_string()))?;
     if matches!(limit.algorithm, Algorithm::Connections(..)) {
-        return Err(field.malformed("a cap on connections concerns more than one stub: use --limit for it"));
+        return Err(field.malformed("a limit on connections cannot belong to one stub: use --limit for it"));
     }
     Ok(Some(limit))
 }

@@ -38,7 +38,8 @@ pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
     let mut parsed = Parsed::default();
     for (place, line) in lines(text).filter(|(_, line)| !line.is_empty()) {
         let captures = captures(line).ok_or_else(|| place.failed(FORM))?;
-        let at = at(&captures).ok_or_else(|| place.failed("its time is no time: correct it, or remove the line"))?;
+        let at =
+            at(&captures).ok_or_else(|| place.failed("its time cannot be read: correct it, or remove the line"))?;
         match entry(place, &captures) {
             Ok(entry) => parsed.add(RecordedRequest { at: Some(At::Clock(at)), ..entry })?,
             Err(why) => parsed.skip(place, why),

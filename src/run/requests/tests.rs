@@ -1,4 +1,4 @@
-//! The formats of request files, and what is wrong with them.
+//! The formats of request files, and their errors.
 
 use proptest::prelude::*;
 
@@ -149,7 +149,7 @@ fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
             " is no valid HAR file at line 1, column ",
         ),
         (&[log, "GET /secret\n"].concat(), Some("http://h"), ": line 2: it is no line of an access log"),
-        (&log.replace("Feb", "Fev"), Some("http://h"), ": line 1: its time is no time"),
+        (&log.replace("Feb", "Fev"), Some("http://h"), ": line 1: its time cannot be read"),
         (&log.replace("GET / HTTP/1.1", "POST / HTTP/1.1"), Some("http://h"), " holds no request: 1 lines or entries"),
         (log, None, ": line 1 has a path without a host"),
     ] {

@@ -40,7 +40,7 @@ fn misplaced(args: &RunArgs, targets: &Targets, http: HttpSettings) -> Option<St
     if let Some(streams) = args.streams.filter(|_| !may_be_2) {
         return Some(match http.version {
             HttpVersion::Auto => format!(
-                "--streams {streams} needs HTTP/2, which --http auto speaks to https:// URLs alone: pass --http 2, or remove --streams"
+                "--streams {streams} needs HTTP/2, which --http auto uses for https:// URLs only: pass --http 2, or remove --streams"
             ),
             _ => {
                 format!("--streams {streams} needs HTTP/2: pass --http 2 or --http auto, or use more connections (-c)")

@@ -111,7 +111,7 @@ impl Found {
 fn of_flag(urls: &[String], hosts: usize) -> Result<Found, Error> {
     let urls = urls.iter().map(|url| {
         if url == NO_PROXY {
-            return Err(usage("--proxy none stands alone: remove it, or the other proxies"));
+            return Err(usage("--proxy none excludes other proxies: remove it, or remove them"));
         }
         url.parse().map(|url: ProxyUrl| (url, None)).map_err(|error| usage(format!("--proxy: {error}")))
     });

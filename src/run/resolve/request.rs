@@ -44,7 +44,7 @@ pub(super) fn choose(args: &RunArgs) -> Result<(String, RequestShape), Error> {
     let mut secrets = Vec::new();
     if let Some(authorization) = authorization(args, &mut secrets)? {
         if is_typed("authorization") {
-            return Err(usage("--header authorization is there beside --auth or --bearer-env: keep one of them"));
+            return Err(usage("--header authorization is given as well as --auth or --bearer-env: keep one of them"));
         }
         headers.push(authorization);
     }
@@ -73,7 +73,7 @@ fn authorization(args: &RunArgs, secrets: &mut Vec<String>) -> Result<Option<Str
     // RFC 6750, 2.1: a token is visible ASCII.
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(usage(format!(
-            "--bearer-env {name}: the variable holds no token: spaces or other characters are in it"
+            "--bearer-env {name}: the variable's value has spaces or other characters that no token has: correct it"
         )));
     }
     let header = format!("authorization: Bearer {token}");

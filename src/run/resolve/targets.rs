@@ -134,19 +134,15 @@ pub(super) fn check_replay(args: &RunArgs) -> Result<(), Error> {
         return Err(usage("--arrivals replay needs a --requests-file, whose requests have times"));
     }
     let refused = [
-        ("--rate", args.rate.is_some(), "the recording says when each request is sent: use --speed"),
-        ("--ids", args.ids.is_some(), "each request of the recording is one item: use -n for the first ones"),
-        ("--shuffle", args.request.shuffle, "the recording has an order"),
-        (
-            "--retries",
-            args.throttling.retries.is_some_and(|retries| retries > 0),
-            "the recording has no time for retries",
-        ),
-        ("--follow", args.request.follow > 0, "the recording has the requests that followed redirects"),
+        ("--rate", args.rate.is_some(), "the recording sets the time of each request (--speed scales it)"),
+        ("--ids", args.ids.is_some(), "each recorded request is one item (-n sends the first ones)"),
+        ("--shuffle", args.request.shuffle, "the recording sets the order"),
+        ("--retries", args.throttling.retries.is_some_and(|retries| retries > 0), "a retry has no recorded time"),
+        ("--follow", args.request.follow > 0, "redirected requests are in the recording already"),
     ];
     match refused.into_iter().find(|(_, is_given, _)| *is_given) {
         Some((flag, _, why)) => {
-            Err(usage(format!("{flag} does not work with --arrivals replay: {why}, or remove {flag}")))
+            Err(usage(format!("{flag} does not work with --arrivals replay: {why}. Remove {flag}")))
         }
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The lines below the total: the course of the rate, the times, the answers, what the run is limited by.
+//! Lines below the total: rate over time, latencies, outcomes, and the limit of the run.
 
 use std::time::Duration;
 
@@ -135,11 +135,11 @@ fn times(now: &Now<'_>, columns: usize) -> Line {
 fn told(now: &Now<'_>) -> String {
     let second = now.live.last_second.unwrap_or_default();
     if now.live.is_open {
-        return format!("in second {}, with requests that have not ended", second + 1);
+        return format!("in second {}, some requests still open", second + 1);
     }
     match now.live.elapsed.as_secs().saturating_sub(second + 1) {
         0..=1 => "in the last second".to_owned(),
-        _ => format!("in second {}, the last that is whole", second + 1),
+        _ => format!("in second {}, the last complete one", second + 1),
     }
 }
 
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(shown[1], "response nothing in the last second");
         assert_eq!(shown[4], "waiting  backlog 0");
         (late.elapsed, late.last_second) = (Duration::from_secs(9), Some(3));
-        assert_eq!(lines(&open(1), &late, 99)[1], "response nothing in second 4, the last that is whole");
+        assert_eq!(lines(&open(1), &late, 99)[1], "response nothing in second 4, the last complete one");
         late.shards[0].behind = Duration::from_millis(1_500);
         assert_eq!(lines(&open(1), &late, 99)[4], "waiting  1,500 due and not sent  the oldest for 1.50 s");
     }
@@ -326,8 +326,8 @@ mod tests {
             stopped.stopping = Some(stopping);
             lines(&plan(1), &stopped, 99)[0].clone()
         };
-        assert_eq!(shown(Stopping::ByObserver), "stopping press Ctrl-C to abandon 8 open requests");
-        assert_eq!(shown(Stopping::BySignal), "stopping press Ctrl-C again to abandon 8 open requests");
+        assert_eq!(shown(Stopping::ByObserver), "stopping press Ctrl-C to cut off 8 open requests");
+        assert_eq!(shown(Stopping::BySignal), "stopping press Ctrl-C again to cut off 8 open requests");
         assert!(shown(Stopping::AtOnce).contains("again to kill the shards"));
     }
 
@@ -387,8 +387,7 @@ mod tests {
             [Percentile::TooFew, Percentile::AtLeast(3_000_000_000), Percentile::AtLeast(3_000_000_000)];
         hangs.recent = Some(Recent { of: Series::ResponseOk, p50, p90, p99, max_ns: 3_500_000_000 });
         (hangs.is_open, hangs.last_second) = (true, Some(5));
-        let shown =
-            "response p50 -  p90 >=3.00 s  p99 >=3.00 s  max 3.50 s  in second 6, with requests that have not ended";
+        let shown = "response p50 -  p90 >=3.00 s  p99 >=3.00 s  max 3.50 s  in second 6, some requests still open";
         assert_eq!(lines(&open(1), &hangs, 120)[1], shown);
     }
 }

@@ -48,8 +48,8 @@ pub(super) fn stop_words(stopping: Stopping, open: u32) -> String {
             "press Ctrl-C again to kill the shards, which loses what they have not reported".to_owned()
         }
         (_, 0) => "no request is open".to_owned(),
-        (_, 1) => format!("press Ctrl-C{again} to abandon 1 open request"),
-        _ => format!("press Ctrl-C{again} to abandon {} open requests", grouped(open.into())),
+        (_, 1) => format!("press Ctrl-C{again} to cut off 1 open request"),
+        _ => format!("press Ctrl-C{again} to cut off {} open requests", grouped(open.into())),
     }
 }
 

@@ -65,7 +65,7 @@ impl Parser<'_, '_> {
                 let value = self.argument(token, depth)?;
                 arguments.positional.push(value);
             } else {
-                return Err(ValueProblem::Malformed("in a tag, what has no name comes before what has".to_owned()));
+                return Err(ValueProblem::Malformed("in a tag, put unnamed arguments before named ones".to_owned()));
             }
         }
         let none = arguments.positional.is_empty() && arguments.named.is_empty();

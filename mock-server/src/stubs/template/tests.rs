@@ -222,7 +222,7 @@ fn what_is_not_served_is_refused_by_name() {
         ("{{math (math 1 '+' 2}}", "a bracket in a tag is not closed"),
         ("{{math 1 '+' 2)}}", "`{{math 1 '+' 2)}}` goes on after its expression"),
         ("{{now format=}}", "`format=` lacks its value"),
-        ("{{now format='y' 1}}", "in a tag, what has no name comes before what has"),
+        ("{{now format='y' 1}}", "in a tag, put unnamed arguments before named ones"),
         ("{{now format=1}}", "`format` of `now` is a text, not 1"),
         ("{{randomInt lower=2 upper=2}}", "randomInt has nothing from 2 up to, but not, 2"),
         ("{{randomInt lower='x'}}", "randomInt takes whole numbers, not `x`"),
