@@ -1,6 +1,6 @@
 //! `crawlmark ab`: pairs of rounds of two sides in random order, until it is known whether the candidate is worse.
 //!
-//! It runs rounds and shows how far it is; what the rounds mean is said by `crawlmark_results::studies::compare`.
+//! It runs rounds and shows progress; `crawlmark_results::studies::compare` judges them.
 
 mod side;
 

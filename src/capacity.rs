@@ -1,7 +1,7 @@
 //! `crawlmark capacity`: the highest rate that meets the objectives, by open-loop probes.
 //!
-//! It runs probes, leaves the target alone between them and saves each as it ends; which rate is next and what the probes mean is
-//! said by `crawlmark_results::studies::capacity`.
+//! It runs probes, lets the target rest between them and saves each as it ends; `crawlmark_results::studies::capacity` chooses the next
+//! rate and judges the probes.
 
 mod journal;
 mod probing;

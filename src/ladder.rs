@@ -1,7 +1,7 @@
-//! `crawlmark ladder`: climbs from one request at a time to as many as the CPU can do, a run of its own for each rung, and
-//! shows what each came to beside what was published for it.
+//! `crawlmark ladder`: climbs from one request at a time to the limit of the CPU, a run of its own for each rung, and
+//! compares each rate with the published one.
 //!
-//! It runs rounds and shows how far it is; what limited a rung is said by `crawlmark_results::studies::ladder`.
+//! It runs rounds and shows progress; `crawlmark_results::studies::ladder` finds what limited a rung.
 
 mod search;
 mod strategy;

@@ -6,16 +6,16 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`cli`] | what can be typed: arguments as text, checked one by one |
-//! | `error` | every way to fail, and its exit code |
-//! | [`crawl`] | the workload: an ID over HTTP/1.1 |
+//! | [`cli`] | arguments of the command line, each checked by itself |
+//! | `error` | errors, and their exit codes |
+//! | [`crawl`] | the workload: performs an ID over HTTP/1.1 or HTTP/2 |
 //! | `target` | the bundled target as processes of its own |
-//! | `witness` | what the bundled target counted, beside what the crawl did |
-//! | `export` | where exports go: files, or standard output |
+//! | `witness` | comparison of the bundled target's counts with those of the crawl |
+//! | `export` | destinations of exports: files, or standard output |
 //! | `measure` | one measurement, from a plan to a report |
-//! | `study` | the one driver of studies, whose rounds run in fresh processes and are judged together |
+//! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `process_list` | this command line without credentials, as other users see it |
-//! | `behaviour` | what the bundled target is to do, from the flags of `run` and `serve` |
+//! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
 //! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 

@@ -1,4 +1,4 @@
-//! One measurement, from a plan to a report: what `run` does once and `selftest` does many times.
+//! One measurement, from a plan to a report. Called once by `run` and many times by `selftest`.
 
 use std::convert::Infallible;
 

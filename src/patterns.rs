@@ -1,7 +1,7 @@
 //! `crawlmark patterns`: runs the patterns of field reports one after the other on one target, each with flags of `run`, and
 //! shows throughput, p99, throttling, requests in flight and memory of each.
 //!
-//! It runs rounds and shows how far it is; what is read of a round is in `crawlmark_results::studies::patterns`.
+//! It runs rounds and shows progress; `crawlmark_results::studies::patterns` reads their figures.
 
 use std::mem;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `crawlmark report`: read saved results, make of them what people and other tools look at.
+//! `crawlmark report`: recreates page, plots and exports of saved results.
 
 mod cut;
 mod overlay;

@@ -1,6 +1,6 @@
 //! `crawlmark scale`: rounds at several sizes in random order, and how throughput grows with the shards or the connections.
 //!
-//! It runs rounds and shows how far it is; what the rounds mean is said by `crawlmark_results::studies::scale`.
+//! It runs rounds and shows progress; `crawlmark_results::studies::scale` judges them.
 
 mod settings;
 

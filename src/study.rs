@@ -1,5 +1,5 @@
-//! Studies: commands that run the same crawl in many rounds and judge what came of them. One driver holds the signals, makes
-//! the directory, announces, runs, saves and prints, and decides the exit code; a study says what its rounds are.
+//! Studies: commands that run the same crawl in many rounds and judge the results. One driver holds the signals, makes
+//! the directory, announces, runs, saves and prints, and decides the exit code; a study defines its rounds.
 
 mod flags;
 mod keep;

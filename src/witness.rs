@@ -1,4 +1,4 @@
-//! The second witness: what the bundled target counted, beside what the crawl counted.
+//! Comparison of the bundled target's own counts with those of the crawl.
 
 use std::collections::BTreeMap;
 

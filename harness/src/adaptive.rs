@@ -1,7 +1,7 @@
 //! `Adaptive`: the limit on one shard's requests in flight, and the pace that it learnt from throttling.
 //!
-//! Used by a shard's gate and engine when a crawl is adaptive. Pure: it reads no clock and waits nowhere; every moment is
-//! given. It imports nothing of the shard, the pipes or the report.
+//! Used by a shard's gate and engine when a crawl is adaptive. Pure: it reads no clock and does not wait; every instant is
+//! passed in. It imports nothing of the shard, the pipes or the report.
 //!
 //! | room | for |
 //! |---|---|
@@ -29,9 +29,9 @@
 //!
 //! # Shards without a master
 //!
-//! All shards share one quota, and every shard hears of every episode of throttling at about the same time. Each learns the
+//! All shards share one quota, and every shard is told of every episode of throttling at about the same time. Each learns the
 //! rate of its *own* accepted requests between episodes; what it learns is linear in them, so the shares add up to the
-//! target's limit without anybody knowing how many shards there are. A share that its shard does not use falls to the
+//! target's limit, although no shard knows how many shards there are. A share that its shard does not use falls to the
 //! others when they next try to go faster. The shares need not be equal.
 //!
 //! # Episodes

@@ -3,16 +3,16 @@
 //! In an open loop a [`Timetable`] takes the place of the budget: it says when each request is scheduled, and forgives
 //! nothing.
 //!
-//! Pure: it sleeps nowhere and reads no clock. The shard's gate asks [`Pacer::peek`] and [`Pacer::poll`], and does the
-//! waiting. A budget is kept by the generic cell rate algorithm, in a time of its own, which a [`Curve`] and moved shares
-//! bend; [`BudgetAudit`] watches what was sent without sharing a line with it, so that a report can prove the promise
-//! instead of repeating it.
+//! Pure: it does not sleep and reads no clock. The shard's gate calls [`Pacer::peek`] and [`Pacer::poll`], and does the
+//! waiting. A budget is kept by the generic cell rate algorithm, on a time scale of its own, which a [`Curve`] and moved
+//! shares stretch. [`BudgetAudit`] checks the requests that were sent by code of its own, so that a report proves that the
+//! budget was kept.
 //!
-//! A budget is asked twice: before a request is let through, and again when it has its connection and is to be written
-//! ([`Pacer::peek_send`]). Requests that were let through one after another may get their connections all at once.
+//! A request is checked against the budget twice: before it is admitted, and again when it has its connection and is to be
+//! written ([`Pacer::peek_send`]). Requests that were admitted one after another may get their connections all at once.
 //!
-//! The algorithm is written out, in `Gcra`, for a library's limiter cannot be asked without being charged, which a gate
-//! that has other limits to ask as well needs, nor begin with less than a full burst. A test compares it with one.
+//! The algorithm is written here, in `Gcra`, because a library's limiter cannot be queried without charging it, and cannot
+//! begin with less than a full burst. The gate needs both, as it checks several limits. A test compares the two.
 
 mod audit;
 mod gcra;

@@ -1,6 +1,6 @@
 //! `RunPlan`, the validated description of a whole run, and `ShardPlan`, one shard's exact part of it.
 //!
-//! Made by the command line, read by everyone, stored inside the report. Nothing here touches the system.
+//! Made by the command line, read by all other modules, stored in the report. Nothing here touches the system.
 //!
 //! | room | for |
 //! |---|---|

@@ -2,9 +2,9 @@
 //!
 //! For tests (feature `virtual-time`). Each shard is a task that lives the whole life of a shard; a supervisor receives its
 //! frames, relays its pauses, moves IDs and budget and merges what it measured, by the code that does so between processes.
-//! The differences: there is no process and no pipe of the kernel's, reading and writing take no time, nothing is said of CPU
-//! and memory, and the alarm that lets requests go has whole milliseconds. What falls due at one instant comes to run in an
-//! order that is not always the same, so a count may differ by one where that decides. It must not measure anything itself.
+//! The differences: there are no processes and no kernel pipes, reading and writing take no time, CPU and memory are not
+//! reported, and the alarm of the gate has a resolution of 1 ms. Tasks that are due at the same instant run in an
+//! order that varies, so a count may differ by one where the order decides. It must not measure anything itself.
 
 use std::cell::RefCell;
 use std::io;

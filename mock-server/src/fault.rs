@@ -1,8 +1,8 @@
-//! Faults: which answers go wrong, and how. The server asks [`Faults::pick`] for every admitted item, and a client may
-//! ask the same question to know what it should have seen.
+//! Faults of responses: their kinds and shares. The server calls [`Faults::pick`] for every admitted item, and a client may
+//! call it to know which fault it should have seen.
 //!
-//! It must not act on what it picks, and a pick must stay a pure function of (seed, id, attempt): a second try at an item
-//! may fare better, and is as predictable.
+//! It must not act on what it picks, and a pick must stay a pure function of (seed, id, attempt): a retry of an item
+//! may succeed, and is as predictable.
 
 mod text;
 

@@ -1,5 +1,5 @@
-//! Items: what the target answers with. The server writes bodies from here, and a client calls the same functions to
-//! check that the body it received is the one it should have received.
+//! Items: the bodies of the target's responses. The server writes bodies with these functions, and a client calls them to
+//! check that it received the right body.
 //!
 //! It must not know about requests, delays or faults, and a body must stay a pure function of (seed, id).
 

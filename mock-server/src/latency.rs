@@ -1,8 +1,8 @@
-//! Delays: how long the target holds an answer back. The server asks [`Latency::hold`] for every item, and a client
-//! may ask the same question to know what it should have measured.
+//! Delays: the time for which the target holds each response. The server calls [`Latency::hold`] for every item, and a client
+//! may call it to know the time that it should have measured.
 //!
-//! It must not sleep, and a hold must stay a pure function of (seed, id, attempt). What depends on more than that (how much is in
-//! flight, whether the target stalls) is added by the server and kept out of here.
+//! It must not sleep, and a hold must stay a pure function of (seed, id, attempt). Delays that depend on more than that (requests in
+//! flight, stalls) are added by the server.
 
 mod added;
 mod quantiles;

@@ -1,10 +1,10 @@
-//! A target worth crawling: a small, fast HTTP server whose answers can be checked, whose delays, limits and faults are
-//! seeded and exact, and whose ledger tells what a client really did.
+//! A target worth crawling: a small, fast HTTP server whose responses can be checked, whose delays, limits and faults are
+//! seeded and exact, and whose ledger counts what a client really did.
 //!
-//! A crawl benchmark starts it as processes of its own and believes nothing that its client claims until the target's
-//! [`Ledger`] says the same. The client may also use [`items`] to check bodies, [`Latency::hold`] to know what it should
-//! have measured, and [`Faults::pick`] to know what should have failed: all three are
-//! pure functions of what was asked and how often.
+//! A crawl benchmark starts it as processes of its own and compares its client's counts with the target's
+//! [`Ledger`]. The client may also use [`items`] to check bodies, [`Latency::hold`] to know the time that it should
+//! have measured, and [`Faults::pick`] to know which requests should have failed: all three are
+//! pure functions of the seed, the ID and the number of earlier requests for it.
 //!
 //! This crate must not know who drives it: it has no part in measuring, and it serves any HTTP client alike. It prints
 //! nothing.
@@ -32,8 +32,8 @@
 //! # }
 //! ```
 //!
-//! Any path is an item, above all `GET /items/{id}`. `GET /__admin/ledger` answers with the ledger of all processes,
-//! `POST /__admin/ledger/reset` zeroes them, `GET /__admin/health` says that the target serves.
+//! Any path is an item, above all `GET /items/{id}`. `GET /__admin/ledger` returns the ledger of all processes,
+//! `POST /__admin/ledger/reset` zeroes it, `GET /__admin/health` responds once the target serves.
 //!
 //! # Map
 //!
@@ -41,25 +41,25 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`clock`] | the one place where time enters |
-//! | `draw`, `setting` | seeded draws; what all settings have in common as text |
-//! | [`items`] | paths to ids, ids to bodies |
-//! | [`latency`] | how long an answer is held back |
-//! | [`stall`] | when nothing is answered |
-//! | [`work`] | what an item's answer costs in CPU |
-//! | [`proxy`] | for whom to forward, from where and how far |
-//! | [`limit`] | how many requests are let through, of whom, and what the others are told |
-//! | [`fault`] | which answers go wrong |
-//! | [`stubs`] | which request gets which answer, from WireMock's files |
-//! | [`http`], [`tls`] | which versions connections speak; the certificate they show |
+//! | [`clock`] | the only source of time |
+//! | `draw`, `setting` | seeded draws; parsing and errors of settings |
+//! | [`items`] | IDs of paths, and bodies of IDs |
+//! | [`latency`] | time for which each response is held |
+//! | [`stall`] | recurring stalls |
+//! | [`work`] | CPU cost of an item |
+//! | [`proxy`] | settings of the forward proxy: credentials, source addresses, destinations |
+//! | [`limit`] | limits: algorithms, keys, refusals |
+//! | [`fault`] | faults of responses |
+//! | [`stubs`] | responses from WireMock's files |
+//! | [`http`], [`tls`] | HTTP versions; the certificate |
 //! | [`config`] | all of the above in one description |
 //! | [`profile`] | such descriptions by name |
-//! | [`shared`] | the memory of all processes: counters, ids, limiter |
+//! | [`shared`] | memory that all processes share: counters, IDs, limiter |
 //! | [`ledger`] | the ledger: recording and reading |
-//! | `limiter` | asking all limits about a request |
+//! | `limiter` | decisions of all limits about a request |
 //! | [`listen`] | one port, one socket per process |
 //! | `timer` | waiting until an instant, to the microsecond |
-//! | [`server`] | connections in, answers out, until told to stop |
+//! | [`server`] | connections and responses, until it is stopped |
 //! | [`handle`] | the same on a thread, for other programs' tests |
 
 #[cfg(not(target_os = "linux"))]

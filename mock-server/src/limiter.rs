@@ -1,7 +1,7 @@
-//! Asks all limits about a connection or a request, on the words in shared memory, and enters the outcome in the ledger.
-//! The server asks once per connection and once per request.
+//! Checks a connection or a request against all limits, whose state is in shared memory, and records the outcome in the ledger.
+//! Called by the server once per connection and once per request.
 //!
-//! It must not decide anything itself (`limit` does), and it must not know what an answer looks like.
+//! It must not decide anything itself (`limit` does), and it must not know the form of a response.
 
 mod early_retry;
 

@@ -1,7 +1,7 @@
 //! Listening sockets: one address, one socket per process, connections spread over them by the kernel. The program that starts
 //! the target calls it before forking.
 //!
-//! It must not accept anything.
+//! It must not accept connections.
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;

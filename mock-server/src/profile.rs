@@ -1,6 +1,6 @@
-//! Profiles: targets by name, so that two people who crawl `residential` crawl the same thing.
+//! Profiles: targets by name, so that two people who crawl `residential` crawl the same target.
 //!
-//! It must not be able to do anything that the options cannot: a profile is a set of them, written as they are.
+//! A profile is a set of options, written as on the command line; it must not do anything that options cannot.
 
 use crate::config::Config;
 use crate::limit::{Limit, Limits};

@@ -1,5 +1,5 @@
-//! Settings of the forward proxy: who may use it, from which addresses it goes out, and how far. The server's
-//! gateway goes by it.
+//! Settings of the forward proxy: credentials, source addresses and permitted destinations. Used by the server's
+//! gateway.
 //!
 //! It must not open a socket: everything here is decided from text and numbers.
 

@@ -1,5 +1,5 @@
-//! Settings as text: the error of one that cannot be used, and the values that many of them have, durations and choices.
-//! Whatever is typed for the target is read and written with this.
+//! Settings as text: the error of an invalid one, and values that several settings share, such as durations and choices.
+//! All options of the target are parsed and formatted with this.
 
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};

@@ -1,7 +1,7 @@
-//! CPU work of an item's answer: a service's own work, as arithmetic that cannot be skipped.
+//! CPU cost of an item, simulated by arithmetic that the compiler cannot skip.
 //!
-//! In rounds and not in time: a round costs the same in every process and under any load, so that 5 % more rounds are 5 %
-//! more work.
+//! It is counted in rounds rather than time: a round costs the same in every process and under any load, so 5 % more rounds
+//! are 5 % more work.
 
 use crate::setting::SettingError;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Expectations that a good response meets, and their text form. The command line makes them, the plan records them, and the
 //! crawl checks responses against them with a checker (`checker`).
 //!
-//! It must not know what becomes of an answer that is not: `answer` decides that.
+//! It must not know the outcome of a response that does not meet them: `answer` decides that.
 
 mod checker;
 mod pattern;

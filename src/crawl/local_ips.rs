@@ -1,6 +1,6 @@
-//! The addresses that a crawl goes out from, as they are typed: `127.0.1.1-127.0.1.250`, `127.1.0.0/16`, `fd00::/80`.
+//! Source addresses of `--local-ips`, parsed: `127.0.1.1-127.0.1.250`, `127.1.0.0/16`, `fd00::/80`.
 //!
-//! It must not ask the system whose they are, and it does not hold them one by one: a /80 has 2^48.
+//! It must not ask the system about them, and it does not store them one by one: a /80 has 2^48.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

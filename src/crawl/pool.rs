@@ -1,7 +1,7 @@
-//! Connections at rest, for each host its own, and not too many of them.
+//! Idle connections, by host, with a limit on their number.
 //!
 //! Called by the crawl on the hot path; it opens nothing itself. With one host there are never more connections than
-//! lanes: one is opened only when none is at rest.
+//! lanes: one is opened only when none is idle.
 
 use std::cell::{Cell, RefCell};
 

@@ -1,4 +1,4 @@
-//! The target as it is typed: a URL with `{id}` where each ID goes, or without.
+//! Target URL, parsed: with `{id}` for the ID, or without it.
 
 use std::fmt;
 use std::str::FromStr;

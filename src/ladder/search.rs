@@ -1,8 +1,8 @@
-//! Search for the number of connections from which CPU and not waiting is the limit: doubled until hardly more comes back.
+//! Search for the number of connections from which the CPU is the limit: doubled until the rate hardly grows.
 //!
-//! By Little's law it takes the rate times the latency, and the rate that the CPU can do is what is not known. More
-//! connections than that do not help, and cost: memory, caches, and timers of holds. A run with too few says no more than
-//! what they can do, so it goes up from below.
+//! By Little's law, the number is the rate times the latency, but the rate that the CPU can do is unknown. More connections
+//! than that do not help, and cost memory, caches and timers. A run with too few shows only what they can do, so the search
+//! goes upward.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Durations of the experiments, in the full form and in the short one, and the true values of each. Tolerances are the same
-//! in both; they are in `judge`, beside the rows.
+//! Durations and true values of the experiments, in the full and in the quick form. Tolerances are the same in both; they are
+//! in `judge`.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! Row R8: two targets that differ by five percent, compared as any two things are. Pairs of runs, and the figures of the
-//! comparison that they make.
+//! Row R8: pairs of runs of two targets that differ by 5 %, judged as `ab` judges its pairs, and the figures of that comparison.
 
 use std::time::Duration;
 

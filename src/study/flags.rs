@@ -1,4 +1,4 @@
-//! The flags of a round: what `run` makes of them, and which of them a round cannot have.
+//! The flags of a round: parsed as `run` parses them, without those that rounds refuse.
 
 use crate::cli::{Cli, Command, RunArgs, refused_in_rounds};
 use crate::error::Error;

@@ -1,5 +1,5 @@
-//! A command that does one thing after another, as it goes: a bar for the one at hand on a terminal, a line for each
-//! elsewhere. Drawn from the supervisor's loop, without a thread.
+//! Progress of a command with several stages: a bar for the current stage on a terminal, a line for each stage elsewhere.
+//! Drawn from the supervisor's loop, without a thread.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Estimates of the rate that the target allows, one per episode of throttling.
 //!
-//! Asked by the learnt pace once per episode; keeps the little that the next episode is compared with. Pure arithmetic on
-//! what was accepted: it knows neither schedules nor pauses to come.
+//! Called by the learnt pace once per episode; it keeps only what the next episode is compared with. Pure arithmetic on
+//! accepted requests: it knows neither schedules nor future pauses.
 //!
 //! # Two models
 //!

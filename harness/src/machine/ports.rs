@@ -1,8 +1,8 @@
-//! Local ports that closed connections hold back, as the kernel lists sockets in `net/tcp` and `net/tcp6`.
+//! Local ports in `TIME_WAIT`, from the kernel's lists of sockets, `net/tcp` and `net/tcp6`.
 //!
-//! The side that closes a connection first keeps it for a minute (`TIME_WAIT`). Only where that was this side does it hold
-//! back a local port, and only toward the address that it went to, from the address that it came from: what a server of
-//! this machine closed first stays at the server's own port and is in nobody's way. It must not judge what it counts.
+//! The side that closes a connection first keeps its socket for a minute. If that was this client, the local port cannot be
+//! used again until then between the same source and target addresses. A socket that a server on this machine closed
+//! first has the server's port, and takes none from the client. It must not judge what it counts.
 
 use std::collections::{HashMap, HashSet};
 

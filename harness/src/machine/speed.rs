@@ -1,8 +1,7 @@
 //! Speed of the CPU at the moment: a fixed piece of work, timed by the time it had a CPU.
 //!
-//! A CPU that is clocked down, shares its core with a neighbour, or belongs to a virtual machine whose host says nothing
-//! of what it takes away, is slower without any counter that says so. Measured before and after a run, the same work
-//! shows it.
+//! No counter shows that a CPU is slower because it is clocked down, shares its core with a neighbour, or belongs to a virtual
+//! machine whose host does not report the time it takes away. The same work, timed before and after a run, shows it.
 
 use std::hint::black_box;
 use std::thread::sleep;

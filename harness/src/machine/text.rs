@@ -1,4 +1,4 @@
-//! The forms that the kernel writes its counters in. Each reading is absent when the text is not as expected.
+//! Parsers of the kernel's counters. A reading is absent when its text is not as expected.
 
 use super::CpuTicks;
 

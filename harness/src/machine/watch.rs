@@ -1,4 +1,4 @@
-//! The machine over the time of a run: its counters, and the peaks of what comes and goes.
+//! Readings of the machine over a run: counters at its start and end, and peaks of what rises and falls in between.
 
 use std::time::Duration;
 

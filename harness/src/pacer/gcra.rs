@@ -2,7 +2,7 @@
 //! the quota that a target announces and the pace that its refusals teach are all kept by it.
 //!
 //! With an interval `t` and a tolerance `tau`, a request may go from `tat - tau` on, and moves `tat` to `max(tat, now) + t`.
-//! Both come with each call, for a learnt pace changes them between two requests. Pure.
+//! Both are passed to each call, because a learnt pace changes them between two requests. Pure.
 
 use crate::clock::Nanos;
 

@@ -1,8 +1,8 @@
-//! When to wake for what comes due: not for each request by itself when several follow each other closely.
+//! Wake-up times for due requests: one wake-up for several that are due close together.
 //!
-//! To sleep and to be woken costs a client more than to send a request. So of requests that come due within a slack of tens
-//! of microseconds, the last one's moment is the one to wake at: none goes early, each goes late by the slack at most beside
-//! what the alarm itself is late, and that lateness is counted like any other. Pure; called by the shard's gate.
+//! Sleeping and waking costs a client more than sending a request. So of requests that are due within a slack of tens
+//! of microseconds, the time of the last one is the wake-up time. None is sent early; each is late by at most the slack plus
+//! the lateness of the alarm, and that is counted like any other send delay. Pure; called by the shard's gate.
 
 use std::time::Duration;
 

@@ -1,15 +1,16 @@
-//! `Tempo`: the time that a budget lives in, which runs slower than the clock's while the rate is lower than its peak,
+//! `Tempo`: the time scale of a budget. It runs slower than the clock while the rate is lower than its peak,
 //! and faster or slower once shares have moved between shards.
 //!
-//! In its own time a budget is one request per interval, whatever its rate does, so one limiter and one audit do for all
-//! of them. With `r(t)` the rate at `t`, `p` its peak, and `s` the shard's share over an equal one, that time is
+//! On this scale a budget is always one request per interval, however its rate changes, so one limiter and one audit serve
+//! all shapes. With `r(t)` the rate at `t`, `p` its peak, and `s` the shard's share over an equal one, the time is
 //!
 //! ```text
 //! v(t) = integral from the start to t of s * r(u) / p du
 //! ```
 //!
-//! in whole nanoseconds, rounded down: a window holds no more than it may, to within a nanosecond. Of a rate that stays and
-//! shares that have not moved, `v(t)` is `t`, exactly. In windows it stands still until the next one begins. Pure; called by the pacer and by the report.
+//! in whole nanoseconds, rounded down: a window holds no more than it may, to within a nanosecond. With a constant rate and
+//! shares that have not moved, `v(t)` is exactly `t`. With a rate per window it stands still until the next window begins.
+//! Pure; called by the pacer and by the report.
 
 use std::time::Duration;
 

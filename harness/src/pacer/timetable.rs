@@ -1,9 +1,9 @@
 //! `Timetable`: when each request of an open loop is scheduled.
 //!
 //! A function from a number to an instant, the same for all shards: shard `k` of `S` takes the numbers that leave `k` when
-//! divided by `S`, so the shards take turns and together keep the timetable of one. It is never based again on what was
-//! late, and skips nothing that there was work for: what a client or a target could not do in time stays due, and the wait
-//! shows in the response times.
+//! divided by `S`, so the shards take turns and together keep the timetable of one. It does not restart after delays
+//! and skips no request that there was work for: a request that could not be sent in time stays due, and its wait is part of
+//! the response time.
 //!
 //! With `x(i)` the sum of the first gaps, in mean gaps (`i` where they are even; a sum of exponential draws in a Poisson
 //! process), `P / N` the mean gap at the highest rate, and `v(t)` the [time of the rate](super::tempo),
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! in whole nanoseconds, computed from `i` each time, so that no error adds up. A process of exponential gaps in the time
-//! `v` is a Poisson process whose rate follows the curve (Lewis and Shedler 1979, the inversion method). The shift is what
-//! the target asked to be left alone for: its own wish is not its latency.
+//! `v` is a Poisson process whose rate follows the curve (Lewis and Shedler 1979, the inversion method). The shift is the
+//! length of the throttle pauses so far: a wait that the target asked for is not its latency.
 
 use std::collections::VecDeque;
 

@@ -5,13 +5,13 @@
 //! wait is a `timerfd`; nothing polls or spins in between. In virtual time there is only the runtime's timer. It must not
 //! decide how long anything waits.
 //!
-//! A shard that is told to spin sleeps until a little before the instant and then looks at the clock again and again. In
-//! between it lets the runtime read what has come, so that no answer waits for it.
+//! With `--pacing spin`, a shard sleeps until a little before the instant and then reads the clock continuously. In
+//! between it lets the runtime read from its sockets, so that no response waits for it.
 //!
-//! There are two timers, which take turns. To set the one that rings next of all that the CPU waits for means to set the
-//! CPU's own timer, which on a virtual machine costs as much as a system call that sends. So the ring after the next one
-//! is set while the next one is still to come: the kernel then sets the CPU's timer for it as part of the interrupt of the
-//! one before, where it has to be set for something anyhow.
+//! There are two timers, which take turns. Setting the earliest timer of a CPU reprograms the CPU's own timer, which on a
+//! virtual machine costs as much as a system call that sends. So the wake-up after the next one is set before the next one
+//! fires: the kernel then programs the CPU's timer for it in the interrupt of the earlier one, where it has to program it
+//! anyway.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

@@ -1,7 +1,7 @@
-//! Time for which each limit held a shard back: rate and concurrency are two things, and a report has to say which of them was binding
-//! when.
+//! Time for which each limit held a shard back, so that a report can name the limit: the rate, the connections, a pause, a quota,
+//! or no work.
 //!
-//! Called by the gate, which knows. It must not read a clock.
+//! Called by the gate. It must not read a clock.
 
 use crate::clock::Nanos;
 use crate::stats::HostTimes;

@@ -1,8 +1,8 @@
-//! Work for one host that had to let others go first.
+//! Work of a host that was passed over in favour of other hosts.
 //!
-//! Called by the gate. IDs that were passed over are not listed: they are those of the host in the ranges that were passed
-//! since, so that an hour's pause costs no memory while the other hosts go on. Finding the next one asks for the host of
-//! each ID in between, once.
+//! Called by the gate. IDs that were passed over are not listed: they are the host's IDs in the ranges that were passed
+//! since, so an hour's pause costs no memory while the other hosts are crawled. To find the next one, the host of
+//! each ID in between is computed once.
 
 use std::collections::VecDeque;
 

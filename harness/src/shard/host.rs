@@ -1,8 +1,7 @@
-//! One host as a shard deals with it: how many requests may be under way there, how fast they may follow each other, and
-//! how long it asked to be left alone.
+//! Limits of one host within a shard: requests in flight, rate, and throttle pauses.
 //!
-//! Called by the gate, which asks before it lets a request go there. It must not read a clock or wait. Most crawls have
-//! one host; what is said of a host is then said of the whole shard.
+//! Called by the gate before it admits a request to the host. It must not read a clock or wait. Most crawls have
+//! one host; its limits are then those of the whole shard.
 
 use super::deferred::Deferred;
 use super::limiter::Limiter;

@@ -1,7 +1,7 @@
 //! A rate limit as one shard keeps it: its share of the rate, the distance to requests of other shards, and what was sent.
 //!
-//! The run has one, and so has each of its hosts. Asked by the gate twice: before a request is let through, and again once
-//! it has its connection, for what was let through in time may come to be sent together with others. It must not wait or
+//! The run has one, and so has each of its hosts. Checked by the gate twice: before a request is admitted, and again once
+//! it has its connection, because requests admitted one after another may get their connections together. It must not wait or
 //! read a clock.
 
 use super::slots::Slots;

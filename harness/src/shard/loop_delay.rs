@@ -1,8 +1,8 @@
 //! Event-loop delay of a shard: a timer fires every 10 ms, and [`Engine::beat`] records its lateness.
 //!
-//! A loop that is late was not run by the kernel, or was held up by code that does not let go; what was under way then
-//! took longer than the target made it. The runtime's timer rounds up to whole milliseconds, so that up to 1 ms of
-//! lateness is its own. It must not do anything else.
+//! A late loop was not run by the kernel, or was held up by code that does not yield; requests in flight then look slower
+//! than the target was. The runtime's timer rounds up to whole milliseconds, so up to 1 ms of the delay is its own. It must
+//! not do anything else.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Spreading what is left of a quota over the time that it has to last, before the target has to refuse.
+//! Pace at which the rest of a quota lasts until its renewal, so that the target need not refuse requests.
 //!
 //! Called by `ThrottlePauses`. It must not read a clock.
 

@@ -1,12 +1,14 @@
-//! Keeping any two requests of a slow rate limit apart, whichever shards they come from and however late they are.
+//! Least distance between any two requests of a slow rate limit, whichever shards they come from and however late they are.
 //!
-//! A schedule alone cannot do that: when a request is late and the next one is not, they arrive too close together. So
-//! the time until the next one counts from when the target was at the last one. That was between sending it and its
-//! answer, and is taken for a little after it was sent. Of a target that was seen to answer at once, an answer that took
-//! much longer than others may have been late because its request was: then the time counts from the answer. Until the
-//! answer is there, it counts from when the request was sent; one that still waits for its connection keeps nobody else
-//! back, and is sent no sooner than the others allow. The shards take turns, which the supervisor hands out: the shard with the turn has been
-//! told of every request before it. Called by a limiter. It must not read a clock.
+//! A schedule alone cannot keep it: when a request is late and the next one is not, they arrive too close together. So
+//! the distance counts from the time at which the target received the last request. That time lies between sending it and
+//! its response, and is assumed to be shortly after it was sent. If the target is known to respond at once, a response that took
+//! much longer than others may have been late because its request was: then the distance counts from the response. Until the
+//! response arrives, it counts from when the request was sent. A request that still waits for its connection delays no other
+//! one, and is sent no sooner than the others allow.
+//!
+//! The shards take turns, which the supervisor hands out: the shard with the turn has received the times of all requests
+//! before it. Called by a limiter. It must not read a clock.
 
 use std::time::Duration;
 

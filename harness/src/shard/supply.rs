@@ -1,4 +1,4 @@
-//! Work that a shard has to do next: IDs that it has not started, and items that are to be tried again.
+//! Next work of a shard: IDs that it has not started, and items that wait for a retry.
 //!
 //! Called by the gate. It must not decide whether anything may go, nor whether an item deserves another attempt.
 

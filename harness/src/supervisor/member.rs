@@ -1,4 +1,4 @@
-//! One shard as its supervisor sees it: the line to it, and what has been heard from it.
+//! One shard as its supervisor sees it: the line to it, and what it has reported.
 
 use std::fmt;
 use std::io::ErrorKind;

@@ -1,6 +1,6 @@
-//! Moves between the shards while a run goes on, as the supervisor tells them: pauses, turns, IDs, budget.
+//! Messages of the supervisor that move pauses, turns, IDs and budget between shards during a run.
 //!
-//! The decisions are made in `ranges` and `shares`; this is where they are told. Called by the supervisor's step alone.
+//! The decisions are made in `ranges` and `shares`; this module sends them. Called by the supervisor's step alone.
 
 use super::Supervisor;
 use super::line::ShardLine;

@@ -1,8 +1,8 @@
 //! IDs that move from shards that are slow to shards that are done, so that one slow shard does not decide when a run
 //! ends.
 //!
-//! The upper half of the largest rest is taken, and only once its owner has said where its own range now ends: at every
-//! moment each ID belongs to one shard at most. Called by the supervisor's loop; it must not talk to shards itself.
+//! The upper half of the largest remaining range moves, and only once its owner has confirmed where its own range now ends: at
+//! every moment each ID belongs to one shard at most. Called by the supervisor's loop; it must not send to shards itself.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! Shares of the budget that move from shards that cannot use theirs to shards that could use more.
 //!
-//! At no moment do the shares add up to more than the whole: a share is raised only when those that pay for it have said
-//! that they keep within less. Called by the supervisor's loop; it must not talk to shards itself.
+//! At no moment do the shares add up to more than the whole: a share is raised only after the shards that give up theirs have
+//! confirmed it. Called by the supervisor's loop; it must not send to shards itself.
 
 use std::time::Duration;
 

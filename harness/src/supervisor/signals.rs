@@ -1,4 +1,4 @@
-//! The signals that a supervisor waits for, held back from their usual effect and read from a descriptor.
+//! Signals that the supervisor handles: blocked, so that they have no other effect, and read from a descriptor.
 
 use std::os::fd::AsFd;
 use std::time::Duration;

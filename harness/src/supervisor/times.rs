@@ -1,5 +1,5 @@
-//! Times that shards reported, kept as they reported them: a histogram in transit takes a few kilobytes, and one to count in 216, which
-//! with 64 shards and ten series each is more memory than all else together.
+//! Histograms that shards reported, kept encoded: a few kilobytes each. Decoded, one takes 216 kB, which for 64 shards with ten series
+//! each would be more memory than everything else together.
 //!
 //! Made by the timeline of each second and by the members of their ends. It must not decide anything.
 

@@ -1,8 +1,8 @@
 //! Turns to send under a limit that keeps any two requests apart: one shard after another.
 //!
-//! One shard at a time may send under such a limit, and the next one learns when that was before it gets its turn: what one shard tells
-//! goes down the pipe of another in order. So two requests cannot go at the same instant, however long messages take. Called by the
-//! supervisor with what the shards tell. It must not read a clock.
+//! One shard at a time may send under such a limit. The next one receives the time of that request before it gets its turn, because the
+//! frames of a pipe keep their order. So two requests cannot be sent at the same instant, however long messages take. Called by the
+//! supervisor with the messages of shards. It must not read a clock.
 
 use std::collections::{BTreeMap, VecDeque};
 

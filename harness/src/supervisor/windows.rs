@@ -1,10 +1,9 @@
 //! The audit of the rate limits over all shards together: how many requests were sent in the busiest 10 ms, 100 ms and
 //! second, wherever these begin.
 //!
-//! Called by the supervisor's loop with what the shards counted in slots of 10 µs. A slot counts once every shard has told
-//! it. A window of any instants touches one slot more than its width has, so that is what is counted: no window of the
-//! width holds more, and one that is wider by a slot at most holds as many. Of a second there are 100,000 slots, which
-//! bounds the memory at any rate.
+//! Called by the supervisor's loop with what the shards counted in slots of 10 µs. A slot is evaluated once every shard has
+//! reported it. A window that begins at any instant touches one slot more than its width has, so one more is counted: no
+//! window of the width holds more requests than that. A second has 100,000 slots, which bounds the memory at any rate.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Numbers as people read them, in reports and in what is said of them.
+//! Formats of numbers, durations and shares in reports and messages.
 
 /// Smallest part that a percentage with one decimal shows, and its distance from the whole.
 const LEAST_SHOWN: f64 = 0.000_5;

@@ -1,8 +1,7 @@
 //! A histogram in HDR V2 encoding, read cell by cell without building it.
 //!
-//! Called by the supervisor with what its shards tell each second, and with the lines of a log, which are foreign by then.
-//! Whatever the bytes say, reading them neither panics nor takes more memory than a histogram of the run's own bounds has
-//! cells.
+//! Called with the frames of shards each second, and with the lines of a log, which may be damaged.
+//! Whatever the bytes are, reading them does not panic, and takes no more memory than a histogram with the run's bounds.
 
 use crate::stats::{Bounds, Cells, SIGNIFICANT_DIGITS};
 

@@ -1,4 +1,4 @@
-//! The proxy's part of the ledger: what it was asked to forward, what became of it, and for whom.
+//! The proxy's part of the ledger: its requests and tunnels, their outcomes, and their sessions.
 //!
 //! It must not know how anything is forwarded.
 

@@ -1,7 +1,7 @@
-//! Requests that come before a promised wait has passed, and those whose client could have known. The limiter judges
-//! every request by it.
+//! Requests that arrive before a promised wait is over, and those whose client could have known of the wait. Called by the
+//! limiter for every request.
 //!
-//! It must not influence a verdict: a client that comes too soon is asked about like any other.
+//! It must not influence a verdict: a client that is too early is treated like any other.
 
 use crate::limit::KeyHash;
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
-//! Destinations that the proxy may connect to: this machine and, if told so, private networks. It is a tool for tests on one machine, and
-//! must never become somebody's way into another.
+//! Destinations that the proxy may connect to: this machine and, with `--proxy-allow-private`, private networks. It is a tool for
+//! tests on one machine, and must never give access to another one.
 //!
-//! It must not ask a name server: a name is `localhost` or none.
+//! It must not ask a name server: the only name is `localhost`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

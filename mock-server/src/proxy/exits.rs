@@ -1,7 +1,7 @@
-//! From which addresses the proxy goes out: a session's label has one address of its own, the same for as long as the
-//! seed is the same; what has no label has a fresh one each time.
+//! Source addresses of the proxy: each session label has one, the same as long as the seed is the same; each request or
+//! tunnel without a label gets the next one.
 //!
-//! It must not remember anything: an exit is a pure function of the seed and the label, or of the seed and the turn.
+//! It must not remember anything: an address is a pure function of the seed and the label, or of the seed and the turn.
 
 use crate::draw::{Draws, Stream, fnv_1a, mix};
 use crate::setting::SettingError;

@@ -1,7 +1,7 @@
-//! Ends of a connection instead of an answer: what no HTTP library would ever send. A request that is to meet
-//! such an end is given up with [`Interrupted`], and `connection` then carries the [`Act`] out on the bare stream.
+//! Abrupt ends of a connection in place of a response, which no HTTP library would send. The handler of such a request
+//! ends with [`Interrupted`], and `connection` then carries out the [`Act`] on the bare stream.
 //!
-//! It must not decide which request meets which end.
+//! It must not decide which request ends in which way.
 
 use super::wire::Wire;
 use std::cell::Cell;

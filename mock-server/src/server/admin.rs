@@ -1,7 +1,7 @@
 //! The admin routes: the ledger, and WireMock's own routes to the stubs and the journal. `answer` hands over every request
 //! below `/__admin`.
 //!
-//! It must not be counted, limited, delayed or made to fail: a witness does not change what it watches.
+//! Its requests must not be counted, limited, delayed or made to fail: they would change the counts that they read.
 
 mod requests;
 mod stubs;

@@ -1,7 +1,7 @@
-//! The journal: the requests that arrived, kept in shared memory where the operator asks for it, so that a test can ask
-//! how many there were of a kind.
+//! The journal: received requests, kept in shared memory with `--journal`, so that a test can count those that match a
+//! pattern.
 //!
-//! It must not grow without bound: once full it keeps what it has, and the ledger count what it missed.
+//! It must not grow without bound: once full it keeps its requests, and the ledger counts those that it missed.
 
 use crate::shared::{Cursor, Shared};
 use crate::stubs::{RequestPattern, RequestView};

@@ -1,8 +1,8 @@
-//! One process's stubs as they are just now: those that were loaded, and whatever the operators told any process since.
-//! What changes them goes through one log in shared memory, which every process follows before it answers, so all of
+//! The current stubs of one process: those that were loaded, and the changes that any process has accepted since.
+//! All changes go through one log in shared memory, which every process reads before it responds, so all of
 //! them have the same stubs in the same order.
 //!
-//! It must not answer anything: it says which stub does.
+//! It must not respond to anything: it returns the stub that does.
 
 use crate::config::Config;
 use crate::ledger::LedgerWriter;

@@ -1,7 +1,7 @@
-//! Words of limits in an answer: its status and body if they turned the request away, and the header fields that tell
-//! how much is left. `answer` calls it for every request.
+//! Limits in a response: status and body of a refusal, and the header fields with the remaining quota. `answer` calls it for
+//! every request.
 //!
-//! It must not decide anything, and for a limit without further headers it writes nothing on what is admitted.
+//! It must not decide anything, and it adds nothing to an admitted response unless a limit has quota headers.
 
 use crate::clock;
 use crate::limit::{Dialect, Limit, Limits, Quota, RefusalBody, RetryAfter, Standing};

@@ -1,7 +1,7 @@
-//! From a fault to what is sent: a good answer goes in, and out comes a worse one, or the way in which the connection
-//! ends. `answer` calls it for an answer that a fault was drawn for; a stub's fault takes the same way.
+//! Application of a fault: turns a good response into a faulty one, or into an abrupt end of the connection. `answer` calls
+//! it for a response that a fault was drawn for, or whose stub has a fault.
 //!
-//! It must not decide which answers go wrong, nor count them.
+//! It must not decide which responses are faulty, nor count them.
 
 use super::act::Act;
 use super::body::AnswerBody;

@@ -1,7 +1,7 @@
-//! The bytes of one connection, however they are carried. `entrance` makes it, `connection` lends it to the HTTP
-//! library, and has it back when a fault or a tunnel needs the bare stream.
+//! The byte stream of one connection, plain or with TLS. `entrance` makes it, `connection` lends it to the HTTP
+//! library, and takes it back when a fault or a tunnel needs the bare stream.
 //!
-//! It must not interpret the bytes, beyond telling how HTTP/2 begins.
+//! It must not interpret the bytes, except to recognise the preface of HTTP/2.
 
 use bytes::{Buf, Bytes};
 use socket2::SockRef;

@@ -1,6 +1,6 @@
-//! Number of requests that all processes have under way. `LedgerWriter` enters each request of a target that asks for it.
+//! Number of requests in flight over all processes. `LedgerWriter` counts each request of a target whose settings depend on it.
 //!
-//! It must not know what a request is, and a reset of the ledger leaves it alone: what is under way stays under way.
+//! It must not know what a request is, and a reset of the ledger does not change it: requests in flight stay in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

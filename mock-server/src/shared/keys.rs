@@ -1,9 +1,9 @@
 //! Words of a limit's keys, in a table of fixed size that all processes share: buckets of slots, each bucket with a
 //! lock, so that a decision is as exact over many processes as in one.
 //!
-//! A key keeps its slot while the limit has something to remember about it: until its word is idle and what it was
-//! promised has passed. A key that finds no slot in its bucket is one of the crowd, which shares a word: what its keys
-//! get together is what one of them should have had. It must not know what the words mean.
+//! A key keeps its slot while the limit has something to remember about it: until its word is idle and the wait that it was
+//! promised is over. A key that finds no slot in its bucket shares a word with all such keys (the crowd): together they
+//! get what one of them should have. It must not know what the words mean.
 
 use super::lock::{Lock, Word};
 use crate::limit::{Algorithm, KeyHash, LimitDecision};

@@ -1,7 +1,7 @@
 //! Count of requests for each id: four bits per id, raised by whichever process gets the request. `LedgerWriter` marks every
 //! request here.
 //!
-//! It must not count anything else: the caller counts what each mark tells it.
+//! It must not count anything else: the caller does, with the number that each mark returns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

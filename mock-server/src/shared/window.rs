@@ -1,5 +1,5 @@
-//! Requests that came and those that were admitted, by millisecond, which tells the busiest windows exactly.
-//! `LedgerWriter` adds every request, `Ledger` asks for the busiest windows.
+//! Received and admitted requests by millisecond, from which the busiest windows are computed exactly.
+//! `LedgerWriter` adds every request, `Ledger` reads the busiest windows.
 //!
 //! It must not read the time, and it must not decide what is admitted.
 

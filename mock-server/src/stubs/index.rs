@@ -1,7 +1,7 @@
-//! Stubs that may answer a URL, found without asking each: by hash where a stub names one URL or one path, by its
+//! Index of stubs by URL: finds those that may match, by hash where a stub names one URL or one path, by its
 //! beginning otherwise.
 //!
-//! It must not decide which stub answers: it only leaves out those that cannot.
+//! It must not decide which stub matches: it only leaves out those that cannot.
 
 use super::request_pattern::RequestPattern;
 use super::url_pattern::UrlPattern;

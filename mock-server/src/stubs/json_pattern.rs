@@ -1,4 +1,4 @@
-//! `equalToJson`: whether one JSON value is the other, as JsonUnit compares them for WireMock
+//! `equalToJson`: equality of two JSON values, as JsonUnit compares them for WireMock
 //! (`matching/EqualToJsonPattern.java`; `json-unit-core`, `internal/Diff.java`).
 //!
 //! It must not know where the values come from.

@@ -1,5 +1,5 @@
 //! Stubs from files: `mappings/**/*.json` below a directory, as WireMock lays them out
-//! (`standalone/JsonFileMappingsSource.java`). All that is wrong with all of them is said at once.
+//! (`standalone/JsonFileMappingsSource.java`). The problems of all files are reported together.
 //!
 //! It must not know what a stub's fields mean.
 

@@ -1,6 +1,6 @@
 //! The stubs that a target starts with: loaded once, before any process of it exists, and part of its configuration.
 //!
-//! It must not know what becomes of them at run time.
+//! It must not know how they change at run time.
 
 use super::load::{Loaded, OnUnsupported, load, parse};
 use super::reply::{Files, Reply};

@@ -1,5 +1,5 @@
-//! One place in a mapping file: a JSON value that knows where it stands, so that whatever is wrong with it can be said
-//! with a pointer to it. Everything that reads mapping files walks them with this.
+//! One place in a mapping file: a JSON value and its JSON pointer, so that every problem with it is reported with its place.
+//! All code that reads mapping files uses it.
 //!
 //! It must not know what a stub is.
 

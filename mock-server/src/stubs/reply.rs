@@ -1,7 +1,7 @@
-//! Answer of a stub: the `response` of a mapping, read and checked once, so that answering is copying. Whoever loads
-//! stubs reads it, and the server renders it for each request.
+//! Response of a stub: the `response` of a mapping, read and checked once when stubs are loaded, so that responding is mostly
+//! copying. The server renders it for each request.
 //!
-//! It must not send or wait, and what looks random in it must stay a function of the given draws.
+//! It must not send or wait, and its random values must stay a function of the given draws.
 //!
 //! | room | for |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! A request as stubs look at it: borrowed from the server, decoded only where a stub wants to know.
+//! A request as stubs match it: borrowed from the server, its parts decoded only when a stub needs them.
 //!
 //! It must not decide anything.
 

@@ -1,5 +1,5 @@
-//! The names of scenarios and of their states, as small numbers that all processes agree on: where a scenario stands is
-//! kept in memory that they share, and a number fits there.
+//! Numbers for the names of scenarios and of their states, the same in all processes: the state of a scenario is kept in
+//! shared memory as a number.
 //!
 //! It must not know in which state a scenario is.
 

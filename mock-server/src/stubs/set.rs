@@ -1,4 +1,4 @@
-//! All stubs together: which of them answers a request, and how the set changes while it is served.
+//! All stubs together: the lookup of the stub that answers a request, and changes of the set while it is served.
 //!
 //! A set never changes: every change makes another one that shares the stubs. Processes that make the same changes in
 //! the same order have the same sets, ids and numbers of scenarios included.

@@ -1,4 +1,4 @@
-//! Sessions of a rotating proxy: `{session}` in its user name or password, and the label that stands there for each connection.
+//! Sessions of a rotating proxy: `{session}` in its user name or password, and the label that replaces it for each connection.
 
 use std::fmt;
 use std::num::NonZeroU32;

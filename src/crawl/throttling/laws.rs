@@ -1,7 +1,7 @@
-//! Laws that hold for any answer whatever: what a target writes is foreign, and a header that is malformed, absurd or
-//! contradictory neither stops a crawl nor speeds it up. Fuzzing calls it, and so does a test, so that it cannot rot.
+//! Laws that hold for any response: a header that is malformed, absurd or contradictory neither stops a crawl nor
+//! speeds it up. Called by fuzzing and by a test.
 //!
-//! It must not know how anything is read: what it asks of one answer, it compares with what it asks of another.
+//! It must not know how a header is read: it compares the readings of different responses.
 
 use std::time::Duration;
 

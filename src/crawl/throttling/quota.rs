@@ -1,4 +1,4 @@
-//! The strictest of the quotas that a target tells of, for slowing down before it has to refuse.
+//! The strictest of the quotas that a target announces, so that the crawl slows down before it is refused.
 //!
 //! It must not know how that was written.
 

@@ -1,4 +1,4 @@
-//! Times of requests, and URLs as recordings have them.
+//! Times of recorded requests, and their URLs.
 
 use std::time::{Duration, UNIX_EPOCH};
 

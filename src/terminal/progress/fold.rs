@@ -1,4 +1,4 @@
-//! Choice of the shards that have a row when there is no room for all: those that are worst off.
+//! Choice of the shards that have a row when there is no room for all: lost, silent and slow ones first.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Runs as they might stand, for the tests of the live view.
+//! Example runs for the tests of the live view.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

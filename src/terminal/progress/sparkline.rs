@@ -1,4 +1,4 @@
-//! A course of values as one line of characters.
+//! Values over time as one line of characters.
 
 /// Characters that a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

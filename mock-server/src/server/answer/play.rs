@@ -1,6 +1,6 @@
-//! Answers from stubs: which one is played, what it says, and how.
+//! Responses from stubs: looked up, rendered and held.
 //!
-//! It must not decide which stub fits (`stubs` does), and a stub without templates, body patterns or a scenario is answered
+//! It must not decide which stub matches (`stubs` does), and a stub without templates, body patterns or a scenario is answered
 //! without allocating.
 
 use super::super::act::Interrupted;

@@ -1,4 +1,4 @@
-//! Forwarding one request: out in origin form over a connection from the right exit, its answer back as it comes.
+//! Forwarding one request: sent in origin form from the session's source address, its response passed back as it arrives.
 //!
 //! It must not read a body ahead of its receiver.
 

@@ -1,5 +1,5 @@
-//! Connections to destinations that are kept for the next request of the same session: the same destination from the
-//! same exit.
+//! Idle connections to destinations, kept for the next request of the same session: to the same destination from the
+//! same source address.
 //!
 //! It must not wait for anything, and it stays small.
 

@@ -1,4 +1,4 @@
-//! Connections to destinations, each from the address that its exit says.
+//! Connections to destinations, each from the source address of its session.
 //!
 //! It must not choose either address.
 

@@ -1,4 +1,4 @@
-//! Several hosts in virtual time: ID `i` is asked of host `i` modulo their number.
+//! Several hosts in virtual time: ID `i` is requested from host `i` modulo their number.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Open loops in virtual time: what is due goes when it can, is counted once, and shows whom it waited for.
+//! Open loops in virtual time: due requests are sent as soon as they can be and counted once, and each wait has its cause.
 
 use super::*;
 use crate::clock::duration_ns;

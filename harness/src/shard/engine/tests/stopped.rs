@@ -1,4 +1,4 @@
-//! Engines that are stopped: only requests that were sent have a grace, and no item ends in a state that it did not reach.
+//! Engines that are stopped: the grace is for sent requests only, and no item ends in a state that it did not reach.
 
 use super::open_loop::timed;
 use super::*;

@@ -1,4 +1,4 @@
-//! Choosing what a free lane does next: the items of a host that allows it, those first that were tried before.
+//! Choice of the next item for a free lane: an item of a host that allows a request, retries first.
 //!
 //! Called when the budget allows an attempt. It must not read a clock.
 

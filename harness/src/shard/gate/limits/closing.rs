@@ -1,5 +1,5 @@
-//! Requests that were let through and are taken back, and all that a closed gate leaves: dropped, moved past the end by a pause, or
-//! to be tried again.
+//! Admissions that are taken back, and requests that are left when the gate closes: dropped, postponed past the end by a pause, or
+//! waiting for a retry.
 //!
 //! Called by the gate. It must not read a clock.
 

@@ -1,4 +1,4 @@
-//! Requests that have their connection and want to be written: if the limits allow it, and whose turn it is.
+//! Permission to write a request that has its connection: the limits, and the turns of the shards.
 //!
 //! Called by the gate. It must not read a clock.
 
