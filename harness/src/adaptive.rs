@@ -115,7 +115,7 @@ impl Adaptive {
         self.pace.poll(now)
     }
 
-    /// A request goes at `now`.
+    /// Note a request sent at `now`.
     pub fn admitted(&mut self, now: Nanos) {
         self.pace.admitted(now);
     }

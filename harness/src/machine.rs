@@ -38,7 +38,7 @@ impl Default for Proc {
 pub struct CpuTicks {
     /// In which it had work and the machine below gave it to others.
     pub stolen: u64,
-    /// All of it.
+    /// Total, idle time included.
     pub all: u64,
 }
 

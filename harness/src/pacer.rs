@@ -41,7 +41,7 @@ pub enum Pace {
     Wait(Nanos),
 }
 
-/// When requests may go.
+/// Schedule of a shard's requests.
 #[derive(Debug)]
 pub enum Pacer {
     /// At any time.

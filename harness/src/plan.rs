@@ -143,7 +143,7 @@ pub struct RunPlan {
     pub throttling: ThrottlingPolicy,
     /// Number of hosts, and the limits of each.
     pub per_host: PerHost,
-    /// When to stop starting items; none is when the range is done.
+    /// Time after which no item is started; none ends the run with its range.
     #[serde(rename = "duration_us", with = "optional_micros")]
     pub duration: Option<Duration>,
     /// Warm-up: what is scheduled within this time after the start is counted, and left out of the times and the rates.
@@ -427,7 +427,7 @@ pub struct ShardPlan {
     pub spacing: Option<Duration>,
     /// Number of shards, this one included.
     pub siblings: u32,
-    /// When to stop starting items, after the common start.
+    /// Time after the common start from which on no item is started.
     #[serde(rename = "duration_us", with = "optional_micros")]
     pub duration: Option<Duration>,
     /// Warm-up: what is scheduled within this time after the start is not measured.

@@ -23,13 +23,13 @@ pub struct Permit {
     pub id: u64,
     /// Number of earlier attempts of the item: 0 for the first attempt.
     pub attempt: u32,
-    /// When the item's first attempt should have gone.
+    /// Scheduled time of the item's first attempt.
     pub first_intended: Nanos,
-    /// When it should have gone: closed loop, when the item was ready and the budget allowed it.
+    /// Scheduled time; in a closed loop, the time from which the item was ready and the budget allowed it.
     pub intended: Nanos,
-    /// When the pacer released it.
+    /// Time at which the pacer released it.
     pub ready: Nanos,
-    /// When the budget let it through.
+    /// Time at which the limits admitted it.
     pub admitted: Nanos,
 }
 
@@ -130,8 +130,8 @@ pub struct Attempt {
 pub struct Advice {
     /// Permission to send the same request again.
     pub repeat: Repeat,
-    /// For how long to wait, counted from when the answer came; never zero. Of a throttled attempt it is meant for every
-    /// request under the same quota, of another failure for this item alone.
+    /// Time to wait after the response arrived; never zero. After a throttled attempt it applies to every request under
+    /// the same quota, after another failure to this item alone.
     pub wait: Option<Duration>,
     /// Remaining quota, as reported on good answers too.
     // Boxed: few targets report one, and each attempt is moved several times.
@@ -418,7 +418,7 @@ impl Sample {
         self.attempt.advice.held_ns.map(|held_ns| self.service_ns().saturating_sub(held_ns))
     }
 
-    /// From scheduled time to answer, ns: the sum of the four parts.
+    /// Return the response time, ns: from the scheduled time to the last byte, the sum of the four parts.
     #[must_use]
     pub fn response_ns(&self) -> u64 {
         self.attempt.done.since(self.permit.intended)

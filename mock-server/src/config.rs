@@ -47,7 +47,7 @@ pub struct Config {
     pub handshake: Handshake,
     /// CPU work of an item's answer, once its hold is over.
     pub work: Work,
-    /// When nothing is answered; none means never.
+    /// Recurring stalls; none means never.
     pub stall: Option<Stall>,
     /// Limits on requests and connections; none lets all through.
     pub limits: Limits,

@@ -193,7 +193,7 @@ impl Faults {
         others.shares.iter().try_fold(self, |all, (fault, rate)| all.with(*fault, *rate))
     }
 
-    /// Each fault and the share of items that it happens to.
+    /// Return each fault with its share of items.
     pub fn shares(&self) -> impl Iterator<Item = (Fault, Rate)> {
         self.shares.iter().copied()
     }

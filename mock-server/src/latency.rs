@@ -14,7 +14,7 @@ pub use quantiles::{Quantile, Quantiles};
 use crate::draw::{Draws, Stream};
 use std::time::Duration;
 
-/// No hold is longer: beyond an hour a delay is a typing error.
+/// Longest hold. A delay of more than an hour is taken for a typing error.
 pub const MAX_HOLD: Duration = Duration::from_hours(1);
 
 /// Delay before an answer.

@@ -185,7 +185,7 @@ fn add_to<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, count: u64) {
     }
 }
 
-/// One process's pen. All of it is safe to call on the hot path: a handful of uncontended atomic additions per request.
+/// Writer of one process. It may be called on the hot path: a handful of uncontended atomic additions per request.
 #[derive(Clone, Debug)]
 pub struct LedgerWriter {
     shared: Shared,

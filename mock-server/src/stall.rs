@@ -37,8 +37,8 @@ impl Stall {
         Err(SettingError::new(format!("a stall of {length} every {every} {problem}")))
     }
 
-    /// When the stall ends that goes on at `now_ns`, if one does: in period k, counted from 0, it goes on from
-    /// `(k + 1) every - length`, included, to `(k + 1) every`, excluded.
+    /// Return the end of the stall at `now_ns`, ns of the same clock; none if there is none. In period k, counted from 0, the target
+    /// stalls from `(k + 1) every - length`, included, to `(k + 1) every`, excluded.
     #[must_use]
     pub fn until_ns(&self, now_ns: u64) -> Option<u64> {
         // An hour at most, and a day at most: far below 2^64 ns. Neither is 0.

@@ -93,7 +93,7 @@ impl ReceivedStats {
 }
 
 impl ShardTimes {
-    /// Those of `stats`, as a shard would tell them.
+    /// Encode the times of `stats`, as a shard reports them.
     ///
     /// # Errors
     /// When a histogram cannot be written, which a run's bounds rule out.

@@ -95,7 +95,7 @@ pub struct LiveShard {
     pub pid: i32,
     /// Its IDs.
     pub planned: u64,
-    /// When it last said how far it is.
+    /// Time of its last progress report.
     pub at: Nanos,
     /// Everything counted so far.
     pub counters: Counters,
@@ -197,7 +197,7 @@ pub struct RunRecord {
     pub stopped_at: Option<Nanos>,
     /// True if the observer did, or a signal did before the common start.
     pub stopped: Stopped,
-    /// For how long the whole run was stopped after its start, by Ctrl-Z (SIGTSTP).
+    /// Time for which the whole run was suspended after its start, by Ctrl-Z (SIGTSTP).
     pub suspended: Duration,
     /// Counts of moves between the shards.
     pub moved: Moved,
@@ -215,12 +215,12 @@ pub struct RunRecord {
     pub host: HostRecord,
 }
 
-/// For what a supervisor used its CPU. What is left of it all was for hearing the shards out.
+/// CPU time of the supervisor, by phase. The rest of its CPU time was for reading the final reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SupervisorCpu {
-    /// From the first fork to the moment at which the common start was given, us: once in a run, more with more shards.
+    /// From the first fork until the common start was sent, µs. It grows with the number of shards.
     pub starting_us: u64,
-    /// From then on until the first shard told its end, us: with every second more.
+    /// From then until the first final report of a shard, µs. It grows with the duration of the run.
     pub running_us: u64,
     /// Duration of the time that `running_us` covers.
     pub running: Duration,

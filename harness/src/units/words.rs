@@ -3,7 +3,7 @@
 /// Smallest part that a percentage with one decimal shows, and its distance from the whole.
 const LEAST_SHOWN: f64 = 0.000_5;
 
-/// A whole number with separators.
+/// Format a whole number with separators: `12,345`.
 #[must_use]
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -17,7 +17,7 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// A time in the unit that suits it, to three significant digits. Rounded first: 999.6 µs is 1.00 ms, never 1000 µs.
+/// Format a time of `us` µs in a suitable unit, with three significant digits. It is rounded first: 999.6 µs is 1.00 ms, never 1000 µs.
 #[must_use]
 pub fn micros(us: f64) -> String {
     let ms = || short(us / 1e3).map(|value| format!("{value} ms"));
@@ -27,13 +27,13 @@ pub fn micros(us: f64) -> String {
     })
 }
 
-/// A part of 1 in percent, with one decimal. A part that is neither none nor all never reads as if it were.
+/// Format a share (0 to 1) in percent, with one decimal. A share between 0 and 1 never reads as 0 % or 100 %.
 #[must_use]
 pub fn percent(part: f64) -> String {
     in_percent(part, 1, ["<0.1 %", ">99.9 %"])
 }
 
-/// A part of 1 in percent for a sentence: whole from 10 % on. A part that is neither none nor all never reads as if it were.
+/// Format a share (0 to 1) in percent for a sentence, without decimals from 10 % on. A share between 0 and 1 never reads as 0 % or 100 %.
 #[must_use]
 pub fn rounded_percent(part: f64) -> String {
     let is_near_an_end = (part > 0.0 && part < 0.0995) || (0.99..1.0).contains(&part);

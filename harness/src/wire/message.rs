@@ -104,8 +104,8 @@ pub struct PauseOrder {
     pub until: Nanos,
     /// The shards resume one after another within so many nanoseconds after it.
     pub spread_ns: u64,
-    /// Until when the target was promised to be left alone: later than `until` when that was cut, `at` when the target
-    /// named no time.
+    /// End of the wait that the target asked for: later than `until` if `--max-pause` cut that, `at` if the target named
+    /// no time.
     pub promised: Nanos,
 }
 
@@ -149,7 +149,7 @@ pub enum Binding {
 }
 
 counters! {
-    /// For how long each limit was the one that held a shard back.
+    /// Time for which each limit held a shard back.
     #[derive(Copy)]
     pub struct BindingTimes {
         /// The budget, ns.
@@ -216,7 +216,7 @@ counters! {
 /// Progress of a shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// When this was so.
+    /// Time of these readings.
     pub at: Nanos,
     /// Everything counted so far.
     pub counters: Counters,
@@ -383,7 +383,7 @@ pub struct TimetableUse {
     pub postponed: u64,
     /// The limit that the requests waited for which were due at the end and were dropped; none when none was.
     pub dropped_by: Option<Binding>,
-    /// By how much throttle pauses put it off until the end, ns.
+    /// Total delay of the schedule by throttle pauses, ns.
     pub shifted_ns: u64,
 }
 

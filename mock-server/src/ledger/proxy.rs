@@ -18,16 +18,16 @@ pub struct ProxyLedger {
     pub requests: u64,
     /// Requests for a tunnel (CONNECT), whatever became of them.
     pub tunnels: u64,
-    /// Those of both that were answered 407: no credentials, unreadable or wrong ones.
+    /// Requests and tunnels with status 407: credentials were missing, unreadable or wrong.
     pub auth_failures: u64,
-    /// Those that were let in and turned away at once: 403, the destination is out of reach; 400, it is none at all.
+    /// Requests and tunnels with valid credentials that were refused: 403, the destination is not permitted; 400, it is invalid.
     pub refused: u64,
-    /// Those for which the destination did not answer: 502, it refused the connection or broke it; 504, it took too
-    /// long.
+    /// Requests and tunnels without a response of the destination: 502, it refused or broke the connection; 504, it took
+    /// too long.
     pub upstream_failures: u64,
-    /// Those that were let in without a session label.
+    /// Requests and tunnels without a session label.
     pub sessionless: u64,
-    /// Those that were let in with one, by label; beyond 64 labels, and for labels of more than 40 bytes, under `other`.
+    /// Requests and tunnels by session label; beyond 64 labels, and for labels of more than 40 bytes, under `other`.
     pub by_session: BTreeMap<String, u64>,
     /// Bytes carried from clients to destinations: all bytes of tunnels, and the bodies of forwarded requests.
     pub bytes_up: u64,
