@@ -24,7 +24,7 @@ use crate::study::{RoundResults, Rounds, Setup};
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
 
-/// The folder of the round that shows what this side could do.
+/// Folder of the round that measures the ceiling of this client.
 const CEILING: &str = "ceiling";
 
 /// Time that a round takes beyond sending: its processes start and end, and the measurements are saved.

@@ -38,7 +38,7 @@ pub fn proc_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Proc) {
     (directory, proc)
 }
 
-/// `net/tcp` with so many connections to port 8080 of 192.0.2.1 that this side closed.
+/// `net/tcp` with so many connections to port 8080 of 192.0.2.1 that this client closed first.
 #[must_use]
 pub fn closed_connections(closed: u64) -> String {
     let address = |octets: [u8; 4]| u32::from_ne_bytes(octets);

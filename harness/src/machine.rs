@@ -105,7 +105,7 @@ impl Proc {
         text::in_line(&self.read("net/sockstat")?, "TCP", "tw")
     }
 
-    /// The most local ports that closed connections of this side hold back now, toward one address from one address. Costs
+    /// The most local ports that closed connections of this client hold back now, toward one address from one address. Costs
     /// time that grows with the number of sockets.
     #[must_use]
     pub fn ports_held(&self) -> Option<u64> {

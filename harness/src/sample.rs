@@ -201,7 +201,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// No local port was left on this side.
+    /// No local port was left for this client.
     AddressUnavailable,
     /// The content of the answer is not of its coding.
     BadEncoding,
@@ -268,7 +268,7 @@ pub enum ErrorKind {
     TlsUnknownIssuer,
     /// The target's certificate is for another name.
     TlsWrongName,
-    /// No descriptor was left on this side.
+    /// No descriptor was left for this client.
     TooManyFiles,
     /// The target redirected more often than allowed.
     TooManyRedirects,

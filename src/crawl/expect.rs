@@ -89,7 +89,7 @@ pub enum ExpectError {
 
 impl Expectations {
     /// The longest body, in bytes, that is kept to be read as JSON or searched: 16 MiB. Each connection may hold one, so
-    /// that without a bound a target could use up this side's memory.
+    /// that without a bound a target could use up this client's memory.
     pub const MAX_READ: u64 = 16 << 20;
 
     /// All of `list` at once. What is there twice counts once.

@@ -5,11 +5,11 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// Number of requests that a connection carries before this side closes it. The target may close it earlier.
+/// Number of requests that a connection carries before this client closes it. The target may close it earlier.
 ///
 /// The last one says `connection: close`, as clients do that are told not to keep connections (Go's `net/http` with
 /// `DisableKeepAlives`, which is hey's `-disable-keepalive` and k6's `noConnectionReuse`). The header alone decides nothing:
-/// a target may leave it unheeded. So the connection is closed on this side, too, as soon as the answer is there.
+/// a target may leave it unheeded. So this client closes the connection, too, as soon as the answer is there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reuse {
     /// As many as the target lets it.

@@ -86,7 +86,7 @@ pub enum Source {
     GitHubMinimum,
 }
 
-/// Reads the signals of an answer that came at `received`, the time since 1970 by this side's calendar. That is used
+/// Reads the signals of an answer that came at `received`, the time since 1970 by this client's clock. That is used
 /// only for dates and instants in an answer without a `Date` of its own.
 ///
 /// It does not know challenge pages, which may look like limits and which no waiting helps: ask about those first.

@@ -39,7 +39,7 @@ pub struct NetworkCounts {
     pub sockets_in_use: Option<u64>,
     /// Closed connections that the machine kept (`TIME_WAIT`), of whichever side of them; of a run, the most at once.
     pub time_wait: Option<u64>,
-    /// Local ports that closed connections of this side held back at the end of a run, toward the address, and from the address, that
+    /// Local ports that closed connections of this client held back at the end of a run, toward the address, and from the address, that
     /// had most of them; where few connections were kept, a number that is no less. Absent from results of earlier versions.
     #[serde(default)]
     pub ports_held: Option<u64>,

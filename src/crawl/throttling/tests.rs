@@ -195,7 +195,7 @@ const NAMES: [&str; 16] = [
 ];
 
 /// Fields that another line can contradict. The others of [`NAMES`] are left out: a policy says what is counted, so a number
-/// may stop being one of requests, and the first date that can be read replaces this side's.
+/// may stop being one of requests, and the first date that can be read replaces this client's.
 const CONTRADICTABLE: [&str; 12] = [
     "retry-after",
     "ratelimit",
