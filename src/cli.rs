@@ -116,18 +116,18 @@ Exit codes:
 If several apply, the signal's comes first, then 4, 3, 5.";
 
 impl Cli {
-    /// The command line of this program, and how `run` is typed again, when that was it.
+    /// Parse the command line of this program; the second part is the recorded command line, for `run`.
     ///
     /// # Errors
-    /// When it makes no sense, or asks for help.
+    /// When it cannot be parsed, or asks for help.
     pub fn read() -> Result<(Self, Typed), clap::Error> {
         Self::of(std::env::args_os())
     }
 
-    /// Any command line; its first word is the name of the program.
+    /// Parse any command line; its first word is the name of the program.
     ///
     /// # Errors
-    /// When it makes no sense, or asks for help.
+    /// When it cannot be parsed, or asks for help.
     pub fn of(words: impl IntoIterator<Item = impl Into<OsString>>) -> Result<(Self, Typed), clap::Error> {
         let mut matches = Self::matches(words)?;
         let typed = Typed::of(&matches);
@@ -135,10 +135,10 @@ impl Cli {
         Ok((cli, typed))
     }
 
-    /// The arguments of any command line, by their names.
+    /// Return the arguments of any command line, by their names.
     ///
     /// # Errors
-    /// When there are others than it may have, or it asks for help.
+    /// When it has an unknown argument, or asks for help.
     pub(crate) fn matches(words: impl IntoIterator<Item = impl Into<OsString>>) -> Result<ArgMatches, clap::Error> {
         let (command, words) = (Self::command(), line::with_values(words));
         command.clone().try_get_matches_from(&words).map_err(|error| line::explained(error, &command, &words))

@@ -52,7 +52,7 @@ pub enum Incident {
     },
 }
 
-/// A run that was rehearsed.
+/// Result of a rehearsed run.
 #[derive(Debug)]
 pub struct Rehearsal {
     /// Record made by the supervisor. The calendar starts at the Unix epoch.
@@ -63,7 +63,7 @@ pub struct Rehearsal {
     pub samples: Vec<Sample>,
 }
 
-/// Reason why nothing could be rehearsed.
+/// Reason why a rehearsal could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RehearseError {
     /// There is no runtime.
@@ -95,7 +95,7 @@ pub fn rehearse<W: Workload>(
     rehearse_before(plan, incidents, workload, &mut Nobody)
 }
 
-/// As [`rehearse`], watched by `observer`.
+/// Rehearse a run as [`rehearse`] does, watched by `observer`.
 ///
 /// # Errors
 /// When the run could not start.
@@ -169,7 +169,7 @@ impl<W: Workload> Workload for Watched<W> {
     }
 }
 
-/// An observer, and the seconds that it hears.
+/// An observer, and the seconds that it is passed.
 #[derive(Debug)]
 struct SecondsObserver<'a, O> {
     intervals: Vec<Interval>,

@@ -103,7 +103,7 @@ impl Flight {
         self.protocol.set(None);
     }
 
-    /// Note that a proxy is asked for a tunnel, from `began` on.
+    /// Note that a tunnel through a proxy is being opened since `began`.
     pub fn tunnelling(&self, began: Nanos) {
         self.opening.set(Some(Opening::Tunnel(began)));
     }

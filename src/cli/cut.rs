@@ -41,7 +41,7 @@ pub enum OutcomeFilter {
 }
 
 impl CutArgs {
-    /// The part that is asked for; none when there is no word of a part.
+    /// Return the requested part; none without any of these flags.
     #[must_use]
     pub fn ask(&self) -> Option<Ask> {
         let Self { from, to, steady, shards, outcome, json } = self.clone();

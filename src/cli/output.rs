@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::parse_name;
 
-/// Flags of a command that runs rounds, about what comes of them.
+/// Output options of a command that runs rounds.
 #[derive(Debug, Clone, Args)]
 pub struct OutputArgs {
     /// Save the result to DIR [default: results/runs/TIME-NAME]

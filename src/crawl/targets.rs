@@ -323,7 +323,7 @@ impl Targets {
         self.asks_ids
     }
 
-    /// The number of the host that item `id` is asked of.
+    /// Return the number of the host that item `id` is requested from.
     pub(super) fn host_of(&self, id: u64) -> u32 {
         self.lines.get(self.line(id)).map_or(0, |line| line.host)
     }

@@ -28,7 +28,7 @@ pub(super) fn overlay(args: &ReportArgs) -> Result<PathBuf, Error> {
     Ok(saved.join(PAGE))
 }
 
-/// Refuses more runs than can be told apart, and one that is named twice.
+/// Refuse more runs than colours can distinguish, and a run that is named twice.
 fn check(wanted: &[PathBuf]) -> Result<(), Error> {
     if wanted.len() > MOST_RUNS {
         let count = wanted.len();

@@ -154,7 +154,7 @@ const fn is_foreign(typed: &RunArgs) -> bool {
     !typed.is_bundled()
 }
 
-/// Refuses flags that set the pace, for what is measured then is they, and what cannot be had of many rounds that end by the clock.
+/// Refuse flags that limit throughput, because scale would measure them, and flags that do not work in rounds of a fixed time.
 fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
     let leave = "remove it from the flags after --";
     let refused = [

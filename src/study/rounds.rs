@@ -28,7 +28,7 @@ use crate::terminal::Stages;
 /// Between two looks at the terminal.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Time limit for a run that is asked to end: for its requests in flight, and its report.
+/// Time limit for a run to end after a signal: for its requests in flight, and its report.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// State that rounds share.

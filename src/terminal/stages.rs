@@ -88,7 +88,7 @@ impl Stages {
         }
     }
 
-    /// Ends the one at hand, and says what came of it.
+    /// End the current stage and show its result.
     pub(crate) fn end(&mut self, name: &str, came: &str) {
         match self {
             Self::Silent => return,

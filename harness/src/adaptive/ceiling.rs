@@ -116,7 +116,7 @@ enum LimiterKind {
 pub(super) enum Certainty {
     /// Two episodes said the same.
     Agreed,
-    /// The best to be had.
+    /// The best estimate so far.
     Fair,
     /// Somewhere below the pace that was refused.
     Coarse,

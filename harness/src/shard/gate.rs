@@ -100,7 +100,7 @@ impl Gate {
         gate
     }
 
-    /// Leave for the next attempt, for a lane that has been free since `free`. None once the gate is closed.
+    /// Permit for the next attempt, for a lane that has been free since `free`. None once the gate is closed.
     pub(super) async fn admit(&self, lane: usize, free: Nanos) -> Option<Permit> {
         if let Some(answer) = self.try_admit(lane, free) {
             return answer.permit();
@@ -507,7 +507,7 @@ impl Gate {
         Closed { given_up, dropped }
     }
 
-    /// True if nothing is let through any more: an item that is to be tried again will not be.
+    /// True if nothing is admitted any more: items that wait for a retry get none.
     pub(super) fn is_closed(&self) -> bool {
         self.inner.borrow().state == State::Closed
     }

@@ -35,7 +35,7 @@ impl Limiter {
         self.pacer.peek(now)
     }
 
-    /// Charges a request that is let through at `now`, which [`Limiter::peek`] allowed.
+    /// Charge a request that is admitted at `now`, which [`Limiter::peek`] allowed.
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.pacer.poll(now);
     }

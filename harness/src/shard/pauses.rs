@@ -97,7 +97,7 @@ impl ThrottlePauses {
         self.quota.poll(now)
     }
 
-    /// Counts a request that is let through at `now`.
+    /// Count a request that is admitted at `now`.
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.quota.admitted(now);
     }

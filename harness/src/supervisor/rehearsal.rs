@@ -94,7 +94,7 @@ impl Supervisor<Task> {
     }
 }
 
-/// Return the result if it is ready, else `WouldBlock`: it is asked for again when the stream or the clock wakes the loop.
+/// Return the result if it is ready, else `WouldBlock`: it is read again when the stream or the clock wakes the loop.
 fn at_once<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
     match poll {
         Poll::Ready(result) => result,

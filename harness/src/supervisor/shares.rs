@@ -54,7 +54,7 @@ enum Demand {
     AtMost(u32),
 }
 
-/// A share that a shard has to be told.
+/// New share of a shard, to be sent to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShareUpdate {
     /// Number of the shard.

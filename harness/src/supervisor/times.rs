@@ -77,7 +77,7 @@ impl ReceivedStats {
         }
     }
 
-    /// Return the same stats in a form that can be asked for percentiles. Takes the memory of all its histograms.
+    /// Decode into stats with percentiles. Takes the memory of all histograms.
     #[must_use]
     pub fn unpacked(&self) -> ShardStats {
         let mut stats = ShardStats::new(self.bounds);

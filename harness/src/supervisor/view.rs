@@ -84,7 +84,7 @@ pub struct LivePause {
     pub hosts: u32,
     /// Number of its hosts.
     pub of: u32,
-    /// Until the first of those may be asked again. The shards go one after another from then on.
+    /// Time until requests to the first of those hosts may be sent again. From then on the shards resume one after another.
     pub left: Duration,
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct Telling {
     pub(crate) asked_ns: u64,
     /// When it is answered, not earlier than that.
     pub(crate) answered_ns: u64,
-    /// Until when the client is told to wait.
+    /// End of the wait that the client is told.
     pub(crate) until_ns: u64,
 }
 

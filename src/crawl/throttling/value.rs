@@ -47,7 +47,7 @@ pub(super) fn delay(value: &[u8], now: Now<'_>) -> Option<Duration> {
 
 /// A reset: seconds from now, seconds or milliseconds since 1970 (told apart by their size), or a date.
 ///
-/// Milliseconds from now cannot be told from seconds. They are read as seconds, which is the patient mistake.
+/// Milliseconds from now look like seconds. They are read as seconds: if that is wrong, the crawl waits too long, not too briefly.
 pub(super) fn reset(value: &[u8], now: Now<'_>) -> Option<Duration> {
     let numeric = longest(value, |piece| {
         let number = seconds(piece)?;

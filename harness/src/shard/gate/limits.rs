@@ -278,7 +278,7 @@ impl Limits {
         self.behind.iter().map(|host| &self.hosts[*host as usize].deferred)
     }
 
-    /// Lets an attempt go at `now`, for a lane that has been free since `free`, if every limit allows it.
+    /// Admit an attempt at `now`, for a lane that has been free since `free`, if every limit allows it.
     pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
         self.waits = Waits::ForTime;
         self.skip_idle(now);
@@ -378,7 +378,7 @@ impl Limits {
         }
     }
 
-    /// Postpone what an open loop has not let go yet by as long as the target has asked to be left alone.
+    /// Postpone the requests that an open loop has not admitted yet by the length of the throttle pause.
     pub(super) fn shift(&mut self) {
         // Of several hosts, the others go on.
         if let [host] = &mut self.hosts[..]
