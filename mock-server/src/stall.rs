@@ -100,8 +100,8 @@ mod tests {
             ("often,1s", "`often,1s` is not a valid stall"),
             ("10s,-1s", "`10s,-1s` is not a valid stall"),
             ("10s,0", "a stall of 0s every 10s is out of range: write a length above 0"),
-            ("10s,10s", "a stall of 10s every 10s leaves nothing"),
-            ("1s,10s", "a stall of 10s every 1s leaves nothing"),
+            ("10s,10s", "a stall of 10s every 10s is out of range"),
+            ("1s,10s", "a stall of 10s every 1s is out of range"),
             ("3h,2h", "a stall of 2h every 3h is too long: write a length of 1h or less"),
             ("2days,1s", "a stall of 1s every 2days is too long"),
         ] {

@@ -295,7 +295,7 @@ mod tests {
             ("1.5/s", "`1.5` is not a number of requests"),
             ("10/m", "`m` is not a period: write s, min, h"),
             ("10/fortnight", "write s, min, h or a duration, as in 5/s"),
-            ("10/0s", "write a period above zero"),
+            ("10/0s", "write a period above 0"),
             ("10/2days", "up to a day"),
             ("2000000000/s", "more than one per nanosecond"),
             ("10/s:burst=0", "`0` is not a number of requests"),
