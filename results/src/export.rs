@@ -135,7 +135,7 @@ impl FromStr for Format {
 pub enum ExportError {
     /// A history of benchmarks would take a part of a run for a whole one.
     #[error(
-        "export {0}: the run {1}, so its figures are not a data point for a history of benchmarks: export a run that completed"
+        "export {0}: the run {1}, so its figures are no data point for a history of benchmarks: export a whole run whose requests succeeded"
     )]
     Partial(Format, &'static str),
     /// There is no figure to keep.

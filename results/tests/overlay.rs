@@ -186,7 +186,7 @@ fn what_is_only_known_to_be_no_less_is_said_to_be_so() {
     }
     assert!(plot(&overlaid(&certain), "figures").svg.contains("&gt;= 9.00 s"));
     let said = caption(&certain, "spectrum");
-    assert!(said.contains("; 2 more requests were cut off or never sent"), "{said}");
+    assert!(said.contains("; 2 more requests did not finish"), "{said}");
     let said = caption(&[of("slow", 9e6, &[]), of("fast", 2e3, &both)], "median");
     assert!(said.contains("(at least 2.00 ms); figures that are lower bounds may change the order"), "{said}");
     let said = caption(&[of("a", 2e3, &both), of("b", 2e3, &[])], "median");

@@ -47,8 +47,8 @@ fn full() -> Report {
     let mut report = saved();
     report.validity.verdict = Verdict::Disturbed;
     report.validity.reasons = vec!["the CPU was slow; use --shards 2".to_owned()];
-    report.validity.checked.retain(|check| check != "steal");
-    report.validity.unavailable = vec!["steal".to_owned()];
+    report.validity.checked.retain(|check| check != "CPU steal");
+    report.validity.unavailable = vec!["CPU steal".to_owned()];
     report.gates = vec![gate("rate > 1500", Some(true)), gate("rate < 9", Some(false)), gate("rate > 9", None)];
     report.command = Some(CommandLine {
         arguments: ["crawlmark", "run", "http://h/{id}", "--rate", "5k"].map(str::to_owned).to_vec(),
@@ -210,7 +210,7 @@ fn what_a_run_did_not_have_is_left_out() {
     }
     report.intervals.clear();
     report.latency.clear();
-    assert!(self::page(&report).contains("Seconds measured: 0."));
+    assert!(self::page(&report).contains("No second was measured."));
 }
 
 #[test]
@@ -219,12 +219,12 @@ fn a_figure_that_is_only_known_to_be_no_less_says_so() {
     let service = report.latency.get_mut("service").unwrap();
     (service.at_least, service.censored) = (vec!["p90_us".to_owned()], 8);
     let page = page(&report);
-    assert!(page.contains("&gt;= ") && page.contains("8 requests did not finish (timed out, or open at the end)"));
+    assert!(page.contains("&gt;= ") && page.contains("8 requests did not finish (timed out, or cut off at the end)"));
     let service = report.latency.get_mut("service").unwrap();
     service.at_least = ["p50_us", "p90_us", "p99_us"].map(str::to_owned).to_vec();
     let captions: Vec<String> = plot::all(&report).into_iter().map(|plot| plot.caption).collect();
     assert!(captions[1].contains("a median of at least 6.00 ms and a p99 of at least 10.0 ms"), "{}", captions[1]);
-    assert!(captions[2].starts_with("Too many were cut off for a percentile of the service time"), "{}", captions[2]);
+    assert!(captions[2].starts_with("Too many did not finish for a percentile of the service time"), "{}", captions[2]);
 }
 
 /// A run of an hour on 64 shards, in which nothing repeats.
@@ -266,7 +266,7 @@ fn an_hour_of_64_shards_is_a_small_page() {
         page.len(),
         plot::all(&report).into_iter().map(size).collect::<Vec<_>>()
     );
-    assert!(page.contains("Seconds measured: 3,600."));
+    assert!(page.contains("3,600 seconds are too many for a table"));
 }
 
 #[test]

@@ -351,13 +351,16 @@ fn a_figure_says_of_which_requests_it_is_and_the_errors_what_was_cut_off() {
     let plots = plot::all(&report);
     let (good, cut_off) = (2_000 - 5 * Hanging::PART, 3 * Hanging::PART);
     assert_eq!((report.latency["service"].count, report.latency["service"].censored), (good, cut_off));
-    let all = "1,992 requests (12 of them timed out or were open at the end)";
+    let all = "1,992 requests (12 of them timed out or were cut off at the end)";
     for name in ["spectrum", "latency"] {
         let caption = caption(&plots, name).unwrap();
         assert!(caption.contains(&format!("of {all}")) && !caption.contains("good responses"), "{name}: {caption}");
     }
     let heat = caption(&plots, "heat").unwrap();
-    assert!(heat.contains("of 1,980 responses") && heat.contains("12 requests that timed out or were open"), "{heat}");
+    assert!(
+        heat.contains("of 1,980 responses") && heat.contains("12 requests that timed out or were cut off"),
+        "{heat}"
+    );
     assert!(words::doc(&report, &plots).html(&plots).contains(&format!("of {all}")));
     let errors = plots.iter().find(|plot| plot.name == "errors").unwrap();
     assert!(errors.caption.contains("; 12 requests cut off at the end"), "{}", errors.caption);
@@ -1333,10 +1336,7 @@ fn the_waits_of_what_was_never_sent_have_their_part_in_what_was_waited_for() {
     let lag = report.latency.get_mut("sched_lag").unwrap();
     lag.mean_us = Some(79.0);
     let text = words::doc(&report, &[]).terminal(usize::MAX);
-    assert!(
-        text.contains("the rest of the time went into waiting for a free connection: all of them were in use"),
-        "{text}"
-    );
+    assert!(text.contains("requests first waited for a free connection: all of them were in use"), "{text}");
     assert!(!text.contains("for this client"), "{text}");
 }
 
@@ -1419,7 +1419,7 @@ fn waits_while_connections_were_free_name_the_limit_on_their_host() {
     let text = said(&report);
     assert!(!text.contains("-c;") && !text.contains("free connection"), "{text}");
     assert!(text.contains("Raise --per-host-connections (1 now)"), "{text}");
-    assert!(text.contains("the rest of the time went into waiting for --per-host-connections"), "{text}");
+    assert!(text.contains("requests first waited for --per-host-connections"), "{text}");
     assert!(text.contains("1 request in 10 waited") && !text.contains("1 request in 100"), "200 have no p99: {text}");
     assert_eq!(report.validity.verdict, crawlmark_results::run::report::Verdict::BudgetLimited, "{text}");
     let [pool, budget] = ["pool_wait", "budget_wait"].map(|series| &report.latency[series]);
@@ -1445,7 +1445,7 @@ fn waits_for_the_pause_of_another_host_and_what_they_dropped_name_the_pause() {
     let report = run_against(&plan, &[], |_, _| MS, refused).report(&plan);
     let text = said(&report);
     assert!(!text.contains("-c;") && !text.contains("free connection"), "{text}");
-    assert!(text.contains("the rest of the time went into waiting for a throttle pause to end"), "{text}");
+    assert!(text.contains("requests first waited for a throttle pause to end"), "{text}");
     assert!(!text.contains("because --per-host-rate did not allow them"), "{text}");
 }
 
@@ -1468,8 +1468,7 @@ fn a_rate_for_each_host_is_the_limit_where_the_rate_is_not_used_up() {
     };
     let text = open(100, 10);
     assert!(
-        text.contains("limited by  --per-host-rate ")
-            && text.contains("the rest of the time went into waiting for --per-host-rate"),
+        text.contains("limited by  --per-host-rate ") && text.contains("requests first waited for --per-host-rate"),
         "{text}"
     );
     assert!(!text.contains("-c;") && !text.contains("free connection") && !text.contains("found to sustain"), "{text}");
@@ -1495,7 +1494,7 @@ fn a_single_throttled_answer_of_a_run_that_was_stopped_in_its_pause_is_in_the_ca
     assert!(caption.contains("% throttled") && !caption.contains("none throttled"), "{caption}");
     let text = said(&report);
     let kept = format!(
-        "{throttled} responses asked for a wait: 2 waits respected, 0 violated (overlapping waits count once per shard)"
+        "{throttled} responses said how long to wait; shards kept 2 waits and broke 0 (a shard counts overlapping ones once)"
     );
     let kept = kept.replace("1 responses", "1 response");
     assert!(text.contains(&kept), "{kept}, not in {text}");

@@ -22,7 +22,7 @@ counters! {
         /// Items that were throttled until no attempt was left.
         gave_up: u64 as "abandoned (throttled)",
         /// Items cut off when the run was stopped.
-        aborted: u64 as "aborted",
+        aborted: u64 as "cut off at the end",
         /// Items that waited for another attempt when the run was stopped; in no final state.
         unfinished: u64 as "unfinished",
     }
@@ -53,7 +53,7 @@ counters! {
         /// Attempts that the target throttled.
         throttled: u64 as "throttled",
         /// Attempts that were answered with a challenge page.
-        soft_blocked: u64 as "challenge pages",
+        soft_blocked: u64 as "challenged",
         /// Attempts that were redirected, and followed by another one.
         redirects: u64 as "redirects",
         /// Connections opened.

@@ -56,8 +56,8 @@ pub(super) fn hgrm(report: &Report) -> Result<String, ExportError> {
     if missing > 0 {
         let _ = writeln!(
             out,
-            "#[CutOff  = {missing:>12} of the total count have no value: the table ends where they begin, and Mean, \
-             StdDeviation and Max are of the others]"
+            "#[CutOff  = {missing:>12} requests of the total count did not finish: the table ends below their percentiles, and Mean, \
+             StdDeviation and Max leave them out]"
         );
     }
     Ok(out)

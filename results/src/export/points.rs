@@ -38,7 +38,10 @@ pub(super) fn points(report: &Report, format: Format) -> Result<Vec<MetricPoint>
         return Err(ExportError::Partial(format, "is incomplete"));
     }
     if report.validity.verdict == Verdict::TargetLimited {
-        return Err(ExportError::Partial(format, "has too many requests that failed, were refused or were cut off"));
+        return Err(ExportError::Partial(
+            format,
+            "has too many requests that failed, were throttled, cut off at the end or never sent",
+        ));
     }
     if report.validity.verdict == Verdict::NothingMeasured {
         return Err(ExportError::Nothing(format));

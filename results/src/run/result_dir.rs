@@ -61,7 +61,7 @@ pub enum ResultError {
     /// The directory cannot be made.
     #[error(
         "make the result directory {path}: {error}. {}Name a directory that can be written to with --out",
-        is_full(error).map_or_else(String::new, |step| format!("{step}, or: "))
+        is_full(error).map_or_else(String::new, |step| format!("{step}, or name another directory with --out"))
     )]
     Make {
         /// The directory.

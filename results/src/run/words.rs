@@ -44,6 +44,7 @@ pub use self::percentiles::percentiles;
 pub(crate) use self::rows::{cpu_us_per_attempt, limited_by};
 pub(crate) use self::stalls::Stalls;
 pub(crate) use self::times::{figure, population, spectrum, unfinished};
+pub(crate) use self::validity::word;
 use crate::run::report::Report;
 use crate::show::doc::{Column, Doc, Lead, Readers, Table};
 use crate::show::plot::{self, Plot};

@@ -53,14 +53,14 @@ fn a_finding_says_what_held_and_nothing_else() {
     let paced = |s| RunPlan { rate: Some(per_s(30)), ..closed(8, s) };
     let few = RunPlan { duration: None, rate: None, arrivals: Arrivals::Asap, ..run_of(1, 64, 5) };
     let warm = RunPlan { warmup: 5 * S, ..few.clone() };
-    let cases: [(&str, RunPlan, Takes, Answer, Verdict, &str); 11] = [
+    let cases: [(&str, RunPlan, Takes, Answer, Verdict, &str); 12] = [
         (
             "more than half cut off",
             cut(100 * MS, closed(250, 4)),
             serial,
             good,
             Verdict::TargetLimited,
-            "The target answers 50.0/s of the 110/s that were sent",
+            "The target answered 50.0/s of the 110/s that were sent",
         ),
         (
             "cut off in an open loop",
@@ -68,7 +68,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             serial,
             good,
             Verdict::TargetLimited,
-            "The target answers 50.",
+            "The target answered 50.",
         ),
         (
             "a quarter cut off",
@@ -77,6 +77,14 @@ fn a_finding_says_what_held_and_nothing_else() {
             good,
             Verdict::Errors,
             "21 % of requests were cut off at the end",
+        ),
+        (
+            "cut off at once",
+            cut(Duration::ZERO, closed(60, 4)),
+            serial,
+            good,
+            Verdict::Errors,
+            "that were sent. Give them longer with --grace.",
         ),
         (
             "some cut off",

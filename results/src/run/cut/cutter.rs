@@ -164,20 +164,20 @@ impl<'a> Cutter<'a> {
         if overflow > 0 {
             let most = micros(self.bounds.highest_ns() as f64 / 1e3);
             notes.push(format!(
-                "{} of the {name} times of the run were beyond {most} and are in no second of the log",
+                "{} {name} times of the run were beyond {most}, so their seconds are unknown and they are left out",
                 grouped(overflow)
             ));
         }
         if censored > 0 {
             notes.push(format!(
-                "{} of the requests that were cut off or never sent are in no second of the log: for {name}, they count as if \
-                 all of them had been in this part",
+                "for {} unfinished requests (timed out, cut off at the end or never sent), the log has no time, so the {name} percentiles \
+                 count all of them in this part",
                 grouped(censored)
             ));
         }
         if missing > 0 {
             notes.push(format!(
-                "the log holds {} fewer {name} times than the result: it is incomplete, and so are these figures",
+                "the log lacks {} {name} times of the result, so these figures are incomplete",
                 grouped(missing)
             ));
         }
@@ -205,7 +205,7 @@ impl<'a> Cutter<'a> {
         for shard in self.report.shards.iter().filter(|shard| self.cut.shards.contains(&shard.shard)) {
             if let Some(fault) = &shard.fault {
                 notes.push(format!(
-                    "shard {} did not live to tell its whole story ({fault}): this has what it had handed over by then",
+                    "shard {} ended early ({fault}): only what it had reported by then is included",
                     shard.shard
                 ));
             }

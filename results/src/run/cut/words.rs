@@ -110,7 +110,7 @@ fn spectrum(latency: &Latency) -> String {
     if latency.censored > 0 {
         let _ = write!(
             row,
-            "\n{} requests were cut off or never sent: counted at the age reached (figures marked >= are lower bounds)",
+            "\n{} unfinished requests count as the time they had waited (figures marked >= are lower bounds)",
             grouped(latency.censored)
         );
     }
@@ -123,9 +123,9 @@ fn items(counted: &Counted) -> Option<(&'static str, String)> {
         (ok, "ok"),
         (not_found, "not found"),
         (failed, "failed"),
-        (aborted, "aborted"),
+        (aborted, "cut off at the end"),
         (throttled, "requests throttled"),
-        (soft_blocked, "challenge pages"),
+        (soft_blocked, "challenged"),
         (retries, "retries"),
     ]
     .iter()

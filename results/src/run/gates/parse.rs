@@ -267,7 +267,7 @@ fn hint(name: &str) -> String {
     }
     let of_service = format!("service_{name}");
     if let Some(meant) = Metric::named(&of_service) {
-        return format!("of what? did you mean `{meant}`?");
+        return format!("say of which times: did you mean `{meant}`?");
     }
     match nearest(name, Metric::usual_names()) {
         Some(known) => format!("did you mean `{known}`?"),
@@ -320,7 +320,7 @@ mod tests {
             ("", 1, "write a metric first"),
             ("< 5", 1, "write a metric first"),
             ("servce_p99 < 250ms", 1, "did you mean `service_p99`?"),
-            ("p(99) < 250ms", 1, "of what? did you mean `service_p99`?"),
+            ("p(99) < 250ms", 1, "say of which times: did you mean `service_p99`?"),
             ("http_req_failed < 0.01", 1, "did you mean `error_rate`?"),
             ("service_p100 < 1s", 1, "there is no metric `service_p100`"),
             ("frobnication < 1", 1, "see --help"),

@@ -96,14 +96,16 @@ impl Supply {
         })
     }
 
-    /// Remedies: flags that give enough samples, or a lower percentile that needs no more than there are.
+    /// Remedies: flags that give enough samples with a tenth to spare, as some requests may fail, or a lower percentile that needs no more
+    /// than there are.
     fn remedies(&self, (condition, needed): (&Condition, u64), plan: &RunPlan) -> Vec<String> {
         let mut more = Vec::new();
+        let ample = needed + needed.div_ceil(10);
         if self.items < needed {
-            more.push(format!("-n {}", needed.div_ceil(self.each)));
+            more.push(format!("-n {}", ample.div_ceil(self.each)));
         }
         if let Some(per_s) = self.per_s.filter(|_| self.timed < needed) {
-            let seconds = whole((needed as f64 / per_s).ceil());
+            let seconds = whole((ample as f64 / per_s).ceil());
             if condition.window.is_some() {
                 more.extend(Window::new(seconds).map(|_| format!("a window of [{seconds}s]")));
             } else {
@@ -177,13 +179,13 @@ mod tests {
             shortage("service_p99 < 250ms", 2_000, None).as_deref(),
             Some(
                 "service_p99 < 250ms needs 10,000 samples and this run makes at most 2,000, so it will stay undecided. \
-                 Use -n 10000, or service_p95"
+                 Use -n 11000, or service_p95"
             )
         );
         assert_eq!(shortage("service_p99 < 250ms", 10_000, None), None);
         assert_eq!(shortage("service_p95 < 250ms", 2_000, None), None);
         assert_eq!(shortage("service_max < 250ms", 1, None), None);
-        assert!(shortage("service_p50 < 250ms", 199, None).unwrap().ends_with("Use -n 200"));
+        assert!(shortage("service_p50 < 250ms", 199, None).unwrap().ends_with("Use -n 220"));
     }
 
     #[test]
@@ -192,15 +194,15 @@ mod tests {
             shortage("response_p99 < 250ms", 100_000_000, Some((500, 11))).as_deref(),
             Some(
                 "response_p99 < 250ms needs 10,000 samples and this run makes at most 5,000, so it will stay undecided. \
-                 Use -d 21s, or response_p95"
+                 Use -d 23s, or response_p95"
             )
         );
         assert_eq!(shortage("response_p99 < 250ms", 100_000_000, Some((500, 21))), None);
-        assert!(shortage("response_p99 < 1s", 1_000, Some((500, 11))).unwrap().contains("Use -n 10000 and -d 21s, or"));
+        assert!(shortage("response_p99 < 1s", 1_000, Some((500, 11))).unwrap().contains("Use -n 11000 and -d 23s, or"));
         assert!(
-            shortage("response_p99[10s] < 1s", 1 << 40, Some((500, 60))).unwrap().contains("a window of [20s], or")
+            shortage("response_p99[10s] < 1s", 1 << 40, Some((500, 60))).unwrap().contains("a window of [22s], or")
         );
-        assert!(shortage("error_rate[1s] < 1%", 1 << 40, Some((50, 60))).unwrap().ends_with("Use a window of [2s]"));
+        assert!(shortage("error_rate[1s] < 1%", 1 << 40, Some((50, 60))).unwrap().ends_with("Use a window of [3s]"));
         assert_eq!(shortage("error_rate < 1%", 50, None), None, "the whole run is judged with any number");
     }
 

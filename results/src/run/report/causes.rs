@@ -48,7 +48,7 @@ pub fn cause_in_words(cause: FailureCause) -> String {
     match cause {
         FailureCause::Status(status) => status_in_words(status),
         FailureCause::Error(kind) => error_in_words(kind),
-        FailureCause::Challenge => "challenge pages".to_owned(),
+        FailureCause::Challenge => "challenged".to_owned(),
     }
 }
 

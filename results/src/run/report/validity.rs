@@ -21,6 +21,8 @@ mod shards;
 pub(crate) mod thresholds;
 mod wording;
 
+pub(crate) use self::answers::{left_out, longer};
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -62,7 +64,7 @@ pub enum Verdict {
     ClientLimited,
     /// Something happened that a measurement should not see.
     Disturbed,
-    /// Too many requests failed, were refused or were cut off.
+    /// Too many requests failed, were throttled, cut off at the end or never sent.
     TargetLimited,
     /// Every request was within the warm-up.
     NothingMeasured,
@@ -199,40 +201,44 @@ const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> C
 /// Every check that is made of what the run itself saw. The target's counts and its processes are checked where they are
 /// known.
 const GATES: [Check; 30] = [
-    gate("every shard's end", Verdict::Incomplete, shards::ends),
-    gate("the sums", Verdict::Incomplete, shards::sums),
-    gate("responses", Verdict::TargetLimited, answers::most_failed),
-    gate("failed requests", Verdict::Errors, answers::some_failed),
-    gate("requests cut off", Verdict::TargetLimited, answers::most_cut_off),
-    gate("requests cut off in a closed loop", Verdict::Errors, answers::some_cut_off),
-    gate("time without a good response", Verdict::TargetLimited, answers::dead),
-    gate("seconds without a good response", Verdict::Errors, answers::partly_dead),
-    gate("responses at the end", Verdict::TargetLimited, answers::silent_at_the_end),
-    gate("a measured time", Verdict::NothingMeasured, answers::nothing_measured),
+    gate("shard exits", Verdict::Incomplete, shards::ends),
+    gate("totals", Verdict::Incomplete, shards::sums),
+    gate("failed requests", Verdict::TargetLimited, answers::most_failed),
+    gate("failed requests in a closed loop", Verdict::Errors, answers::some_failed),
+    gate("requests cut off at the end", Verdict::TargetLimited, answers::most_cut_off),
+    gate("requests cut off at the end of a closed loop", Verdict::Errors, answers::some_cut_off),
+    gate("long time without a good response", Verdict::TargetLimited, answers::dead),
+    gate("short time without a good response", Verdict::Errors, answers::partly_dead),
+    gate("silence at the end", Verdict::TargetLimited, answers::silent_at_the_end),
+    gate("measured time", Verdict::NothingMeasured, answers::nothing_measured),
     gate("throttling", Verdict::TargetLimited, answers::throttled),
     gate("CPU use of each shard", Verdict::ClientLimited, shards::cpu_use),
-    gate("run-queue delay", Verdict::ClientLimited, shards::run_delay),
+    gate("wait for a CPU", Verdict::ClientLimited, shards::run_delay),
     gate("send delay", Verdict::ClientLimited, shards::sched_lag),
     gate("receive delay", Verdict::ClientLimited, shards::receive_delay),
     gate("event-loop delay", Verdict::ClientLimited, shards::loop_lag),
-    gate("steal", Verdict::Disturbed, shards::steal),
-    gate("speed of the CPU", Verdict::Disturbed, shards::speed),
+    gate("CPU steal", Verdict::Disturbed, shards::steal),
+    gate("CPU speed", Verdict::Disturbed, shards::speed),
     gate("CPU pressure", Verdict::Disturbed, machine::cpu_pressure),
     gate("local ports", Verdict::ClientLimited, machine::local_ports),
     gate("local ports in TIME_WAIT", Verdict::ClientLimited, machine::ports_held_back),
-    gate("descriptors", Verdict::ClientLimited, machine::descriptors),
-    gate("retransmits", Verdict::Disturbed, machine::retransmits),
-    gate("listen queue", Verdict::TargetLimited, machine::listen_queue),
-    gate("requests that were due", Verdict::ConcurrencyLimited, open_loop::dropped_for_connections),
-    gate("requests delayed by a limit", Verdict::BudgetLimited, open_loop::dropped_for_limits),
-    gate("requests delayed by throttling", Verdict::TargetLimited, open_loop::dropped_for_throttling),
-    gate("requests postponed by throttling", Verdict::TargetLimited, open_loop::postponed),
-    gate("waits for connections in use", Verdict::ConcurrencyLimited, open_loop::connections),
+    gate("file descriptors", Verdict::ClientLimited, machine::descriptors),
+    gate("TCP retransmits", Verdict::Disturbed, machine::retransmits),
+    gate("listen queue of the target", Verdict::TargetLimited, machine::listen_queue),
+    gate(
+        "requests never sent for lack of a connection",
+        Verdict::ConcurrencyLimited,
+        open_loop::dropped_for_connections,
+    ),
+    gate("requests never sent because of a limit", Verdict::BudgetLimited, open_loop::dropped_for_limits),
+    gate("requests never sent because of throttling", Verdict::TargetLimited, open_loop::dropped_for_throttling),
+    gate("requests that throttling moved past the end", Verdict::TargetLimited, open_loop::postponed),
+    gate("waits for a free connection", Verdict::ConcurrencyLimited, open_loop::connections),
     gate("waits for a limit", Verdict::BudgetLimited, open_loop::limits),
 ];
 
 /// Checks of the machine whose findings are this client's doing where it used all of a CPU.
-const OF_LOAD: [&str; 2] = ["speed of the CPU", "CPU pressure"];
+const OF_LOAD: [&str; 2] = ["CPU speed", "CPU pressure"];
 
 impl Validity {
     /// Judges a run.

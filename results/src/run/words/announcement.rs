@@ -84,7 +84,7 @@ fn streams(plan: &RunPlan) -> String {
     )
 }
 
-/// Return a note on the reuse of connections: the number of requests after which they are closed on this side, if any.
+/// Return a note on the reuse of connections: the number of requests after which they are closed by this client, if any.
 fn reuse(plan: &RunPlan) -> String {
     match plan.workload.get(REQUESTS_PER_CONNECTION).map(String::as_str) {
         None => String::new(),

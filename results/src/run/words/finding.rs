@@ -5,7 +5,8 @@ use super::outcome::shortfall;
 use super::rows::{IDLE, budget_flag, ended_in_warmup, is_unsent, limits};
 use super::stalls::{Stalls, notable, stalls};
 use crate::run::report::{
-    BindingReport, IntervalRow, Report, ShardReport, Verdict, connections_in_words, is_full, thresholds,
+    BindingReport, IntervalRow, Report, ShardReport, Validity, Verdict, connections_in_words, is_full, longer,
+    thresholds,
 };
 use crate::show::text::{capital, decimal, grouped, micros, seconds};
 use crawlmark_harness::stats::{Counters, Series};
@@ -191,11 +192,11 @@ fn failures(report: &Report) -> Option<RunEvent> {
         let counted = report.measured();
         let answered_per_s = report.totals.attempts_per_s;
         let sent_per_s = answered_per_s * counted.requests.attempts as f64 / counted.completed().max(1) as f64;
-        let lower = report.plan.run.pace_flag().map_or_else(|| "-c".to_owned(), |flag| format!("-c or {flag}"));
         let details = format!(
-            "The target answers {}/s of the {}/s that were sent. Give it longer with --grace, or lower {lower}",
+            "The target answered {}/s of the {}/s that were sent. {}",
             decimal(answered_per_s),
-            decimal(sent_per_s)
+            decimal(sent_per_s),
+            longer(&report.plan.run)
         );
         return Some(RunEvent::with_details(clause, details));
     }
@@ -203,16 +204,24 @@ fn failures(report: &Report) -> Option<RunEvent> {
     Some(RunEvent { is_cause: false, ..RunEvent::new(report, format!("{clause}{causes}")) })
 }
 
+/// True if this client was too slow, also on a machine that was disturbed besides.
+pub(super) fn is_client_slow(report: &Report) -> bool {
+    let Validity { verdict, verdicts, .. } = &report.validity;
+    *verdict == Verdict::ClientLimited || *verdict == Verdict::Disturbed && verdicts.contains(&Verdict::ClientLimited)
+}
+
 /// Consequence of a client that was too slow; the title has its [cause](client_fault).
 fn client(report: &Report) -> Option<String> {
-    if report.validity.verdict != Verdict::ClientLimited {
+    if !is_client_slow(report) {
         return None;
     }
     Some(match shortfall(report) {
         _ if is_kept(report) => "Times may be overstated".to_owned(),
         None => format!("{}: limited by this client", rate(report)),
         // What the title names explains the shortfall.
-        Some(_) if report.binding.pause >= NOTABLE => format!("This client was slow, too ({})", client_fault(report)),
+        Some(_) if report.binding.pause >= NOTABLE => {
+            format!("{}. This client was slow, too ({})", allowed(report), client_fault(report))
+        }
         // The title names this client.
         Some(short) if short.contains("this client") => "The target may be faster than shown".to_owned(),
         Some(_) => format!("Limited by this client ({})", client_fault(report)),

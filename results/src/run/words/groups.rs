@@ -89,7 +89,8 @@ mod tests {
             table(&report, ("host", &[]), 9).caption
         };
         assert_eq!(caption_with(0), "By host");
-        let expected = "By host; times of good and not-found responses alone, without the 3 requests that were cut off or never sent";
+        let expected =
+            "By host; times of good and not-found responses alone, without the 3 requests that did not finish";
         assert_eq!(caption_with(3), expected);
     }
 }

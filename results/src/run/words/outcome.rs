@@ -1,7 +1,7 @@
 //! Outcome of a run: thresholds, who stopped it, and how it ended.
 
 use super::failures::{causes_in_words, clause, error_share, suspect};
-use super::finding::{RunEvent, client_fault, event, finding, limit, starved};
+use super::finding::{RunEvent, client_fault, event, finding, is_client_slow, limit, starved};
 use super::gates::{brief, margin, parts, seen, value};
 use super::rows::{budget_flag, ended_in_warmup, is_unsent};
 use super::stalls::Stalls;
@@ -187,12 +187,9 @@ fn death(shard: &ShardReport, fault: &str) -> String {
 /// Clause on figures that are not those of the target, with the cause.
 fn doubt(report: &Report) -> Option<String> {
     match report.validity.verdict {
-        Verdict::ClientLimited => Some(format!("this client was slow ({})", client_fault(report))),
+        _ if is_client_slow(report) => Some(format!("this client was slow ({})", client_fault(report))),
         Verdict::ConcurrencyLimited => {
             Some("this client had too few connections (-c), so requests waited for one".to_owned())
-        }
-        Verdict::Disturbed if report.validity.verdicts.contains(&Verdict::ClientLimited) => {
-            Some(format!("this client was slow ({})", client_fault(report)))
         }
         Verdict::Disturbed => Some("this machine was disturbed (see Validity)".to_owned()),
         _ => None,

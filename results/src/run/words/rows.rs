@@ -34,7 +34,10 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows.extend(proxy(report).map(|row| ("proxy", row)));
     rows.extend(tls(report).map(|row| ("tls", row)));
     if totals.soft_blocked > 0 {
-        rows.push(("blocked", format!("{} challenge pages instead of responses", grouped(totals.soft_blocked))));
+        rows.push((
+            "challenged",
+            format!("{} answered with a challenge page", counted(totals.soft_blocked, "request")),
+        ));
     }
     if totals.redirects > 0 {
         rows.push(("redirects", format!("{} followed, each a request of its own", grouped(totals.redirects))));
@@ -157,7 +160,7 @@ fn throttling(report: &Report) -> String {
     let ThrottlingReport { pauses, paused_s, promises, honoured, violated, early_attempts, cut_pauses, .. } =
         report.throttling;
     let mut row = format!(
-        "{} of requests throttled, {} wasted (no item)",
+        "{} of requests throttled; {} completed no item",
         rounded_percent(report.throttling.throttled_share),
         rounded_percent(report.throttling.wasted_share)
     );
@@ -180,7 +183,7 @@ fn throttling(report: &Report) -> String {
     if honoured + violated > 0 {
         let _ = write!(
             row,
-            "\n{} asked for a wait: {} respected, {} violated (overlapping waits count once per shard)",
+            "\n{} said how long to wait; shards kept {} and broke {} (a shard counts overlapping ones once)",
             counted(promises, "response"),
             counted(honoured, "wait"),
             grouped(violated)
@@ -297,7 +300,7 @@ fn resent(requests: u64) -> String {
     if requests == 0 {
         String::new()
     } else {
-        format!(" ({} sent again, not begun by the target)", counted(requests, "request"))
+        format!(" ({} sent again, because the target had not started them)", counted(requests, "request"))
     }
 }
 
@@ -378,12 +381,17 @@ fn audited(mut row: String, worst: Option<&WindowReport>, busiest: &[BusiestRepo
 fn kept(kept: bool, unaudited_shards: usize) -> String {
     match (kept, unaudited_shards) {
         (true, 0) => "never exceeded in any window".to_owned(),
-        (true, missing) => format!("never exceeded in any window (unknown for shards that ended early: {missing})"),
+        (true, missing) => {
+            format!(
+                "never exceeded in any window ({} ended early and could not be checked)",
+                counted(missing as u64, "shard")
+            )
+        }
         (false, _) => "EXCEEDED".to_owned(),
     }
 }
 
-/// CPU of the shards per attempt, us, over those that told; none when none did, and without attempts.
+/// CPU of the shards per request, µs, over those that reported it; none when none did, and without requests.
 pub(crate) fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
     let usages = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
     let cpu: f64 = usages().map(|(_, cpu)| cpu).sum();
@@ -437,7 +445,7 @@ fn witness_row(witness: &Witness, is_proxied: bool) -> String {
         (Some(true), 0) => "the target's own counts match: every request, status, ID and connection".to_owned(),
         (Some(true), cut_off) => {
             format!(
-                "the target's own counts match; {cut_off} requests timed out or were cut off, and may not have arrived"
+                "the target's own counts match; {cut_off} requests timed out or were cut off at the end, and may not have arrived"
             )
         }
         (Some(false), _) => format!("the target's own counts DIFFER: {}", witness.differences.join("; ")),

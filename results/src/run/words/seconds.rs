@@ -13,8 +13,14 @@ const MOST: usize = 120;
 pub(super) fn table(report: &Report) -> Doc {
     let count = report.intervals.len();
     if count == 0 || count > MOST {
-        let what = if count == 0 { "There are none." } else { "See the plots, or result.json for each." };
-        return Doc::default().text(format!("Seconds measured: {}. {what}", grouped(count as u64)));
+        let text = match count {
+            0 => "No second was measured.".to_owned(),
+            _ => format!(
+                "{} seconds are too many for a table: see the plots, or `intervals` in result.json.",
+                grouped(count as u64)
+            ),
+        };
+        return Doc::default().text(text);
     }
     let clocked = Clocked::of(report);
     let columns =

@@ -12,7 +12,7 @@ const UNKNOWN: &str = "-";
 /// A row per shard.
 pub(super) fn table(report: &Report) -> Table {
     let columns =
-        ["ids", "items", "items/s", "p50", "p99", "CPU per request", "CPU", "loop delay p99", "loop delay max"];
+        ["ids", "items", "items/s", "p50", "p99", "CPU per request", "CPU", "send delay p99", "send delay max"];
     let columns = [Column::words("shard")].into_iter().chain(columns.map(Column::numbers));
     Table {
         columns: columns.chain([Column::sentences("exit")]).collect(),
@@ -62,7 +62,7 @@ fn shard_end(shard: &ShardReport) -> String {
     shard.fault.clone().unwrap_or_else(|| shard.exits.join(", "))
 }
 
-/// CPU per attempt, and of a CPU.
+/// CPU per request, and part of a CPU.
 fn shard_cpu(shard: &ShardReport) -> (String, String) {
     let shown = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
     let of_a_cpu = shard.usage.cpu_share.map(rounded_percent);

@@ -66,14 +66,17 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// Find the stalls of a run; none in results of older versions, which do not have answers by bins.
+    /// Find the stalls of a run; none in results of older versions, which do not have answers by bins. After `--duration`, only the last
+    /// answers are missing.
     pub(crate) fn of(report: &Report) -> Self {
         let warmup_s = report.plan.run.warmup.as_secs_f64();
         let rows: Vec<_> = report.intervals.iter().filter(|row| row.start_s as f64 >= warmup_s).collect();
-        let of_s = report.totals.duration_s - rows.first().map_or(0.0, |row| row.start_s as f64);
+        let planned_s = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+        let end_s = report.totals.duration_s.min(planned_s);
+        let of_s = (end_s - rows.first().map_or(0.0, |row| row.start_s as f64)).max(0.0);
         let each = Judge::of(report, &rows, of_s).map_or_else(Vec::new, |judge| {
             let contiguous = rows.chunk_by(|a, b| a.start_s + 1 == b.start_s);
-            contiguous.flat_map(|rows| gaps(rows, report.totals.duration_s)).filter(|gap| judge.is_stall(gap)).collect()
+            contiguous.flat_map(|rows| gaps(rows, end_s)).filter(|gap| judge.is_stall(gap)).collect()
         });
         Self { each: each.into_iter().map(|gap| gap.stall).collect(), of_s }
     }

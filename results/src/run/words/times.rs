@@ -78,7 +78,8 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("service", format!("{}\n{of_what}", spectrum(service)).trim_end().to_owned()));
     }
     if let Some(ttfb) = report.latency(Series::Ttfb).filter(|ttfb| ttfb.count + ttfb.censored > 0) {
-        rows.push(("first byte", format!("{} (of all responses)", spectrum(ttfb))));
+        let of = if ttfb.count > 0 { " (of all responses)" } else { "" };
+        rows.push(("first byte", spectrum(ttfb) + of));
     }
     if let Some(delay) = report.latency(Series::ReceiveDelay).filter(|delay| delay.count > 0) {
         let responses = counted(delay.count, "response");
@@ -92,14 +93,14 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
 pub(super) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<String> {
     let sent = service.map_or(0, |service| service.censored).min(latency.censored);
     let requests = |n: u64| counted(n, "request");
-    let unfinished = || format!("{} did not finish (timed out, or open at the end)", requests(sent));
+    let unfinished = || format!("{} did not finish (timed out, or cut off at the end)", requests(sent));
     let what = match (sent, latency.censored - sent) {
         (0, 0) => return None,
         (_, 0) => unfinished(),
         (0, unsent) => format!("{} never sent", requests(unsent)),
         (_, unsent) => format!("{}, {} never sent", unfinished(), grouped(unsent)),
     };
-    Some(format!("{what}: counted at the age reached, so >= figures are lower bounds"))
+    Some(format!("{what}: each counts as the time it had waited, so figures marked >= are lower bounds"))
 }
 
 /// Return a note on the slack of the pacing, if any shard used more than the least one, µs.
@@ -114,29 +115,27 @@ fn slack(report: &Report) -> Option<String> {
 /// Explain the difference between response and service times, or its absence; none when that cannot be said.
 fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<String> {
     let pairs = [
-        ("p99_us", "100", "99 in 100", response.p99_us, service.p99_us),
-        ("p90_us", "10", "9 in 10", response.p90_us, service.p90_us),
-        ("p50_us", "2", "1 in 2", response.p50_us, service.p50_us),
+        ("p99", "p99_us", response.p99_us, service.p99_us),
+        ("p90", "p90_us", response.p90_us, service.p90_us),
+        ("p50", "p50_us", response.p50_us, service.p50_us),
     ];
     let notable = |from_intended: f64, from_sent: f64| from_intended > (from_sent * NOTABLE).max(from_sent + 1e3);
     // The highest of them that shows it: where answers stalled, the highest may be as slow once sent.
-    let shows = pairs.iter().find_map(|(key, one_in, most, from_intended, from_sent)| {
+    let shows = pairs.iter().find_map(|(name, key, from_intended, from_sent)| {
         let (from_intended, from_sent) = ((*from_intended)?, (*from_sent)?);
-        notable(from_intended, from_sent).then_some((*key, *one_in, *most, from_intended, from_sent))
+        notable(from_intended, from_sent).then_some((*name, *key, from_intended, from_sent))
     });
-    let Some((key, one_in, most, from_intended, from_sent)) = shows else {
+    let Some((name, key, from_intended, from_sent)) = shows else {
         let known = pairs.iter().any(|(.., from_intended, from_sent)| from_intended.is_some() && from_sent.is_some());
         let is_kept = report.schedule.as_ref().is_none_or(ScheduleReport::is_kept);
         return (known && response.censored == 0 && is_kept)
-            .then(|| "requests were sent on time, so users would have waited as long as the target took".to_owned());
+            .then(|| "requests were sent on time, so these are the times that users would have waited".to_owned());
     };
+    let [scheduled, sent] = [(response, from_intended), (service, from_sent)].map(|(of, us)| figure(of, key, Some(us)));
     Some(format!(
-        "1 request in {one_in} took {}{}, counted from when a user would have sent it; once sent, {most} had a response \
-         within {}{}: the rest of the time went into waiting {}",
-        micros(from_intended),
-        if response.is_at_least(key) { " at least" } else { " or longer" },
-        micros(from_sent),
-        if service.is_at_least(key) { " or more" } else { "" },
+        "{name} {} from the scheduled time, {} from the sent time: requests first waited {}",
+        scheduled?,
+        sent?,
         culprit(report)
     ))
 }
@@ -245,9 +244,15 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
     row
 }
 
-/// Predicate of the requests that the times know a lower bound of alone: of a closed loop, all of them were sent.
-pub(crate) const fn unfinished(report: &Report) -> &'static str {
-    if report.schedule.is_some() { "were cut off or never sent" } else { "timed out or were open at the end" }
+/// Predicate of the requests of which the times are lower bounds, by what became of them: `timed out or were cut off at the end`.
+pub(crate) fn unfinished(report: &Report) -> String {
+    let kinds = [
+        (report.totals.errors_of(ErrorKind::Timeout), "timed out"),
+        (report.ledger.aborted, "were cut off at the end"),
+        (report.totals.dropped, "were never sent"),
+    ];
+    let met: Vec<&str> = kinds.iter().filter(|(n, _)| *n > 0).map(|(_, what)| *what).collect();
+    if met.is_empty() { "did not finish".to_owned() } else { met.join(" or ") }
 }
 
 /// The requests that the times of `latency`, one of the series of good answers, are of.
@@ -288,15 +293,15 @@ fn meaning(series: &str) -> &'static str {
         Some(Series::ServiceThrottled) => "sent to complete response, throttled",
         Some(Series::ServiceError) => "sent to the end, failed",
         Some(Series::Ttfb) => "sent to first byte",
-        Some(Series::SchedLag) => "scheduled to sent (send delay of the client)",
+        Some(Series::SchedLag) => "scheduled to sent (send delay of this client)",
         Some(Series::BudgetWait) => "waiting for a limit",
         Some(Series::PoolWait) => "waiting for a free connection",
         Some(Series::Connect) => "opening a connection",
         Some(Series::Tls) => "TLS handshake",
         Some(Series::Tunnel) => "opening a tunnel through the proxy",
         Some(Series::Item) => "of an item, all its requests together",
-        Some(Series::LoopLag) => "event-loop delay in the client",
-        Some(Series::ReceiveDelay) => "received by the kernel to read by the client",
+        Some(Series::LoopLag) => "event-loop delay of this client",
+        Some(Series::ReceiveDelay) => "received by the kernel to read by this client",
         Some(Series::ResponseOk) => "scheduled to complete response, good and not found",
         Some(Series::ResponseThrottled) => "scheduled to complete response, throttled",
         Some(Series::ResponseError) => "scheduled to the end, failed",
@@ -310,7 +315,7 @@ pub(super) fn tables(report: &Report) -> Doc {
     let first = [Series::ResponseOk, Series::ServiceOk, Series::Item, Series::Ttfb].map(Series::name);
     let rest = report.latency.keys().map(String::as_str).filter(|name| !first.contains(name));
     let rows = first.into_iter().chain(rest).filter_map(|name| Some(series(name, known(&name)?)));
-    let columns = ["count", "min", "mean", "p50", "p90", "p99", "p99.9", "max", "cut off"].map(Column::numbers);
+    let columns = ["count", "min", "mean", "p50", "p90", "p99", "p99.9", "max", "unfinished"].map(Column::numbers);
     let columns = [Column::words("series")].into_iter().chain(columns).chain([Column::words("meaning")]);
     let table = Table { columns: columns.collect(), rows: rows.collect(), ..Table::default() };
     let overflow: u64 = report.latency.values().map(|latency| latency.overflow).sum();

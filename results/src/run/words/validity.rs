@@ -8,9 +8,10 @@ use super::finding::event;
 use super::outcome::shortfall;
 use super::rows::is_unsent;
 use super::stalls::Stalls;
-use crate::run::report::{Report, Verdict};
+use crate::run::report::{Report, Verdict, left_out};
 use crate::show::doc::{Severity, Status};
 use crate::show::text::{capital, seconds};
+use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::units::rounded_percent;
 
 /// Measured part of a run below which its figures are about little of it.
@@ -53,7 +54,7 @@ pub(in crate::run) fn without_repeats(reasons: &[String]) -> Vec<String> {
 }
 
 /// The verdict in a word: `client-limited`.
-pub(in crate::run) fn word(verdict: Verdict) -> String {
+pub(crate) fn word(verdict: Verdict) -> String {
     verdict.name().replace('_', "-")
 }
 
@@ -108,7 +109,9 @@ fn restriction(report: &Report) -> String {
 /// Meaning of the verdict for the figures, in a sentence.
 pub(in crate::run) fn meaning(report: &Report) -> String {
     let checks = report.validity.checked.len();
-    let besides = if have_failed_besides(report) { "Some requests failed; the times leave them out. " } else { "" };
+    let timed_out = report.totals.errors_of(ErrorKind::Timeout) > 0;
+    let some_failed = format!("Some requests failed; the times {}.", left_out(timed_out));
+    let besides = if have_failed_besides(report) { format!("{some_failed} ") } else { String::new() };
     let meaning = match report.validity.verdict {
         Verdict::Valid => {
             return format!("None of the {checks} checks found a problem with these numbers.{}", restriction(report));
@@ -116,23 +119,25 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         Verdict::Errors if cut_off_share(report).is_some() => {
             "Some requests were cut off at the end, before they had a response."
         }
-        Verdict::Errors => "Some requests failed; the times leave them out.",
+        Verdict::Errors => &some_failed,
         Verdict::BudgetLimited => {
-            "The budget or another limit, not the schedule, set the pace: response times include waits the target did not \
-             cause."
+            "The budget or another limit, not the schedule, set the pace: response times include the wait for it."
         }
         Verdict::ConcurrencyLimited => {
-            "The connection limit, not the schedule, set the pace: response times include waits the target did not cause."
+            "The connection limit, not the schedule, set the pace: response times include the wait for a free connection."
         }
         Verdict::ClientLimited if report.plan.run.rate.is_some() => {
             "This client was too slow at times, so times may be overstated."
         }
-        Verdict::ClientLimited => "The load generator was the bottleneck: the target may be faster than shown.",
+        Verdict::ClientLimited => "This client was the bottleneck: the target may be faster than shown.",
         Verdict::TargetLimited if report.ledger.ok + report.ledger.not_found == 0 => {
             "No request succeeded, so these figures say nothing about normal responses."
         }
         Verdict::TargetLimited if event(report).is_some_and(|event| event.is_down) => {
             "No good response came at the end of the run, so its rates are not those of a working target."
+        }
+        Verdict::TargetLimited if clause(report).is_none() && report.totals.throttled > 0 => {
+            "Throttling, not the schedule or the connections, set the pace: these figures show what the target allowed."
         }
         Verdict::TargetLimited => {
             "Too many requests failed, were refused or were cut off, so these figures do not describe normal responses."

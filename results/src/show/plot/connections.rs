@@ -15,7 +15,7 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
     let took = report.latency(Series::Connect).and_then(|latency| latency.p50_us);
     let took = took.map_or_else(String::new, |us| format!("; median connect time {}", micros(us)));
     let caption = format!(
-        "{} opened, at most {} at a time; most of them at {}{took}.",
+        "{} opened (limit {} at once), most of them at {}{took}.",
         counted(report.totals.connections_opened, "connection"),
         grouped(u64::from(report.plan.run.connections)),
         seconds.spoken(most.from),

@@ -34,7 +34,7 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
         line(Role::Failed, "requests failed", bins.rates(failed)).dashed(Dash::Solid),
         line(Role::Failed, "items failed", bins.rates(items_failed)).dashed(Dash::Dashed),
         line(Role::Challenged, "challenged", bins.rates(|row| Some(row.soft_blocked as f64))),
-        line(Role::CutOff, "cut off", bins.rates(|row| Some(row.aborted as f64))),
+        line(Role::CutOff, "cut off at the end", bins.rates(|row| Some(row.aborted as f64))),
     ];
     let lines: Vec<Mark> = lines.into_iter().chain(kinds(report, &bins)).filter(Mark::is_above_zero).collect();
     let axis = Axis::new("per second", Range::FromZero, Format::Number);

@@ -120,7 +120,7 @@ fn caption(
     let is_cut = latency.censored as f64 >= CUT * (latency.count + latency.censored) as f64;
     // Later ones were younger at the end: the lines fall although nothing became faster.
     let cut = if is_cut {
-        " Requests without a response count at their age at the end, so the lines are lower bounds."
+        " Requests without a response count as the time they had waited, so the lines are lower bounds."
     } else {
         ""
     };

@@ -257,7 +257,7 @@ fn curves(drawn: &[Drawn<'_>], clocked: Clocked) -> Option<Chart> {
     let slowest = times().filter_map(|(_, latency)| latency.slowest_us()).reduce(f64::max)?;
     let cut = match times().map(|(_, latency)| latency.censored).fold(0, u64::saturating_add) {
         0 => String::new(),
-        n => format!("; {} more requests were cut off or never sent, and rank beyond the ends", grouped(n)),
+        n => format!("; {} more requests did not finish, and rank beyond the ends", grouped(n)),
     };
     let caption = format!(
         "The {} times of each run's good and not-found responses; the slowest took {}{cut}{}.",

@@ -100,7 +100,7 @@ fn caption(report: &Report, curve: Option<&PercentileCurve>) -> String {
     let tail = known
         .find_map(|(_, us, of)| Some(format!("{of} of {all} had a {what} time of {} or less", micros(us?))))
         .unwrap_or_else(|| match latency.p50_us {
-            Some(_) => format!("Too many were cut off for a percentile of the {what} time of {all}"),
+            Some(_) => format!("Too many did not finish for a percentile of the {what} time of {all}"),
             None => format!("{all}: too few for a percentile of the {what} time"),
         });
     let slowest =

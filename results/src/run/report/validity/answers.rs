@@ -7,7 +7,7 @@ use super::thresholds::{
 use super::{CheckResult, Evidence};
 use crate::run::report::causes::{self, cause_in_words, listed};
 use crate::run::report::{IntervalRow, WarmUpReport, share};
-use crawlmark_harness::plan::OnThrottle;
+use crawlmark_harness::plan::{OnThrottle, RunPlan};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{Counters, FailureCause, Series};
@@ -19,16 +19,22 @@ pub(super) fn failed_with(evidence: &Evidence<'_>, kind: ErrorKind) -> u64 {
 }
 
 /// Finding: too many requests failed for the figures to describe normal responses. The response times of an open loop leave them
-/// out.
+/// out, except timeouts.
 pub(super) fn most_failed(evidence: &Evidence<'_>) -> CheckResult {
     let is_open_loop = evidence.plan.arrivals.gaps().is_some();
     CheckResult::perhaps(failed_share(evidence).and_then(|part| match part {
         part if part >= MOST_FAILED => Some(format!("{}, so the rate shows how fast they failed", failures(evidence))),
         part if part >= FAILED && is_open_loop => {
-            Some(format!("{}, so the response times leave them out", failures(evidence)))
+            let timeouts = failed_with(evidence, ErrorKind::Timeout) > 0;
+            Some(format!("{}, and the response times {}", failures(evidence), left_out(timeouts)))
         }
         _ => None,
     }))
+}
+
+/// Predicate of times in a run with failed requests.
+pub(crate) const fn left_out(are_timeouts_among_them: bool) -> &'static str {
+    if are_timeouts_among_them { "leave out all of them but timeouts" } else { "leave them out" }
 }
 
 /// Failed requests in a closed loop, which its rate counts as well.
@@ -56,12 +62,20 @@ fn cut_off(evidence: &Evidence<'_>, of_note: impl Fn(f64) -> bool) -> CheckResul
     let part = share(items.aborted as f64, requests.attempts as f64);
     CheckResult::perhaps((of_note(part) && silence_at_the_end(evidence).is_none()).then(|| {
         format!(
-            "{} of requests ({}) were cut off at the end without a response, so rates leave them out and times are known to be at \
-             least their ages. Give them longer with --grace, or use a lower -c or --rate",
+            "{} of requests ({}) were cut off at the end without a response, so rates leave them out and their times are lower \
+             bounds. {}",
             rounded_percent(part),
-            grouped(items.aborted)
+            grouped(items.aborted),
+            longer(evidence.plan)
         )
     }))
+}
+
+/// Advice where requests were cut off at the end. A lower load helps only if the end did not follow at once.
+pub(crate) fn longer(plan: &RunPlan) -> String {
+    let longer = "Give them longer with --grace";
+    let lower = plan.pace_flag().map_or_else(|| "-c".to_owned(), |flag| format!("-c or {flag}"));
+    if plan.grace.is_zero() { longer.to_owned() } else { format!("{longer}, or lower {lower}") }
 }
 
 /// Finding: the target was dead for so much of the run that its rate is not that of a working target, however few requests failed

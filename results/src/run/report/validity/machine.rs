@@ -40,7 +40,7 @@ pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> CheckResult {
     CheckResult::perhaps((pressure > CPU_PRESSURE).then(|| {
         format!(
             "some process of this machine waited for a CPU {} of the time, and the kernel does not say whether it was a shard, so \
-             times may include delays of the client. {}",
+             times may include delays of this client. {}",
             rounded_percent(pressure),
             more_room(evidence)
         )
@@ -53,7 +53,7 @@ pub(super) fn local_ports(evidence: &Evidence<'_>) -> CheckResult {
     CheckResult::perhaps((failed > 0).then(|| {
         format!(
             "{} found no free local port: this machine has {} for connections from one address to another, and a \
-             connection that this side closed first holds its port back for a minute, or for a second over loopback; \
+             connection that this client closed first holds its port back for a minute, or for a second over loopback; \
              {MORE_PORTS}",
             counted(failed, "request"),
             ports_in_words(evidence)

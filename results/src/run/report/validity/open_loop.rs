@@ -3,45 +3,50 @@
 use super::shards::times;
 use super::thresholds::{DROPPED, WAIT_OF_RESPONSE, WAIT_US};
 use super::wording::Worst;
-use super::{CheckResult, Evidence};
+use super::{CheckResult, Evidence, Validity, Verdict};
 use crate::run::report::{Latency, LimitEvidence, LimitName, ShardReport, connections_in_words, share};
 use crawlmark_harness::plan::REQUESTS_PER_CONNECTION;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
+/// Place of requests that were never sent in the response times.
+const COUNTED: &str = "response times count each as the time it had waited";
+
 /// Requests that were due and never went for lack of a connection.
 pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
     let connections = connections_in_words(evidence.plan);
+    let is_client_slow = !Validity::findings(evidence, &[Verdict::ClientLimited]).is_empty();
     dropped(evidence, &[LimitName::Connections, LimitName::Unknown], |limit| {
         if limit == LimitName::Unknown {
-            return "this client did not run when they were due; they count in response times at the age they had reached. Run again \
-                    on an idle machine, or with a lower --rate"
-                .to_owned();
+            return format!(
+                "this client did not run when they were due; {COUNTED}. Run again on an idle machine, or with a lower --rate"
+            );
         }
-        format!(
-            "none of its connections was free; they count in response times at the age they had reached. The target did not \
-             sustain the rate over {connections}: use more connections (-c, --per-host-connections), or a lower --rate"
-        )
+        let why = if is_client_slow {
+            "This client was too slow itself, which keeps connections in use: mend that first".to_owned()
+        } else {
+            format!(
+                "The target did not sustain the rate over {connections}: use more connections (-c, --per-host-connections), or a \
+                 lower --rate"
+            )
+        };
+        format!("none of its connections was free; {COUNTED}. {why}")
     })
 }
 
 /// Requests that were due and never went because another limit did not allow them.
 pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> CheckResult {
     dropped(evidence, &[LimitName::PerHostRate, LimitName::PerHostConnections], |limit| {
-        format!(
-            "{} did not allow them; they count in response times at the age they had reached. {}",
-            limit.words(evidence.plan),
-            limit.remedy(evidence.plan)
-        )
+        format!("{} did not allow them; {COUNTED}. {}", limit.words(evidence.plan), limit.remedy(evidence.plan))
     })
 }
 
 /// Requests that were due and never went because the target throttled.
 pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> CheckResult {
     dropped(evidence, &[LimitName::Pause, LimitName::Target], |_| {
-        "a host throttled, or its quota was used up; they count in response times at the age they had reached. Use a lower \
-         --rate, or --on-throttle count to send them anyway"
-            .to_owned()
+        format!(
+            "a host throttled, or its quota was used up; {COUNTED}. Use a lower --rate, or --on-throttle count to send them anyway"
+        )
     })
 }
 
@@ -111,8 +116,7 @@ fn waits(evidence: &Evidence<'_>, wait: impl Fn(&ShardReport) -> Option<Percenti
             "which is all of the response time".to_owned()
         };
         Some(format!(
-            "{}: 1 request in {one_in} waited {} or longer for {}, {of_response}. Response times include this wait, which the target did \
-             not cause. {}",
+            "{}: 1 request in {one_in} waited {} or longer for {}, {of_response}. Response times include this wait. {}",
             worst.who(),
             micros(us),
             if limit == LimitName::Connections { "a free connection" } else { limit.words(evidence.plan) },

@@ -101,7 +101,7 @@ pub(super) fn cpu_use(evidence: &Evidence<'_>) -> CheckResult {
             more_room(evidence)
         };
         format!(
-            "{} used {} of a CPU, so the rate is the client's ceiling and times include its own queueing. {advice}",
+            "{} used {} of a CPU, so the rate is this client's ceiling and times include its own queueing. {advice}",
             worst.who(),
             rounded_percent(worst.reading)
         )
@@ -172,7 +172,7 @@ pub(super) fn sched_lag(evidence: &Evidence<'_>) -> CheckResult {
     });
     CheckResult::perhaps(Worst::of(late).map(|worst| {
         format!(
-            "{} sent {} of its requests at least {} late, because the client did not keep the pace. {}",
+            "{} sent {} of its requests at least {} late, because this client did not keep the pace. {}",
             worst.who(),
             part_beyond(worst.shard, Series::SchedLag),
             micros(worst.reading),
@@ -222,7 +222,7 @@ pub(super) fn blame_suspension(reasons: &mut [String], suspended: Duration, shar
     }
     for reason in reasons {
         if let Some((paused, _)) = reason.split_once(STARVED) {
-            *reason = format!("{paused} by the suspension, so requests in flight look slower by that");
+            *reason = format!("{paused}, because the run was suspended; requests in flight look slower by that");
         }
     }
 }

@@ -590,7 +590,7 @@ fn g_steal() {
     });
     passes(|run| run.usage().steal_share = Some(after(20)));
     passes(|run| (run.usage().steal_share, run.usage().measured_s) = (Some(after(21)), Some(0.9)));
-    unavailable(&["steal"], |run| run.shards.iter_mut().for_each(|shard| shard.usage.steal_share = None));
+    unavailable(&["CPU steal"], |run| run.shards.iter_mut().for_each(|shard| shard.usage.steal_share = None));
     assert_eq!(stolen("cpu  1 2 3 4\n", "cpu  1 2 3 4\n"), None);
 }
 
@@ -612,19 +612,19 @@ fn a_check_that_was_not_made_says_why() {
     assert_eq!(
         killed,
         [
-            "no shard reported: CPU use of each shard, run-queue delay, send delay, receive delay, event-loop delay, steal, speed of the CPU"
+            "no shard reported: CPU use of each shard, wait for a CPU, send delay, receive delay, event-loop delay, CPU steal, CPU speed"
         ]
     );
     let short = not_made(&|run| run.shards.iter_mut().for_each(|shard| shard.usage.measured_s = Some(0.1)));
     assert_eq!(
         short,
         [
-            "the run was shorter than 1.00 s: steal",
-            "the run was shorter than 200 ms: CPU use of each shard, run-queue delay"
+            "the run was shorter than 1.00 s: CPU steal",
+            "the run was shorter than 200 ms: CPU use of each shard, wait for a CPU"
         ]
     );
     let blind = not_made(&|run| run.host.tcp_retransmits = None);
-    assert_eq!(blind, ["not available on this machine: retransmits"]);
+    assert_eq!(blind, ["not available on this machine: TCP retransmits"]);
     let pressure = |duration_s: f64| {
         let mut run = Run::quiet();
         run.host.cpu_pressure = None;
@@ -633,9 +633,9 @@ fn a_check_that_was_not_made_says_why() {
     };
     assert_eq!(
         pressure(9.0),
-        ["not available on this machine: run-queue delay", "the run was shorter than 10.0 s: CPU pressure"]
+        ["not available on this machine: wait for a CPU", "the run was shorter than 10.0 s: CPU pressure"]
     );
-    assert_eq!(pressure(10.0), ["not available on this machine: run-queue delay, CPU pressure"]);
+    assert_eq!(pressure(10.0), ["not available on this machine: wait for a CPU, CPU pressure"]);
 }
 
 #[test]
@@ -648,7 +648,7 @@ fn g_speed() {
     });
     trips(Verdict::Disturbed, &["shard 1"], |run| speed(run, 1_000.0 * (1.01 + thresholds::SPEED), 1_000.0));
     passes(|run| speed(run, 1_000.0, 1_000.0 * (0.99 + thresholds::SPEED)));
-    unavailable(&["speed of the CPU"], |run| {
+    unavailable(&["CPU speed"], |run| {
         run.shards.iter_mut().for_each(|shard| shard.usage.speed_after_us = None);
     });
 }
@@ -689,8 +689,8 @@ fn g_cpu_pressure() {
     // The shards' own waiting is known: the quiet run has a pressure of 90 %.
     passes(|_| {});
     passes(|run| run.host.cpu_pressure = None);
-    unavailable(&["run-queue delay"], |run| blind(run, 0));
-    unavailable(&["run-queue delay", "CPU pressure"], |run| {
+    unavailable(&["wait for a CPU"], |run| blind(run, 0));
+    unavailable(&["wait for a CPU", "CPU pressure"], |run| {
         blind(run, 0);
         run.host.cpu_pressure = None;
     });
@@ -756,7 +756,7 @@ fn g_retransmits() {
         again(run, 6);
         run.environment.colocated = false;
     });
-    unavailable(&["retransmits"], |run| run.host.tcp_retransmits = None);
+    unavailable(&["TCP retransmits"], |run| run.host.tcp_retransmits = None);
 }
 
 #[test]
@@ -781,7 +781,7 @@ fn g_listen_queue() {
         full(run, 1);
         run.environment.colocated = false;
     });
-    unavailable(&["listen queue"], |run| run.host.listen_drops = None);
+    unavailable(&["listen queue of the target"], |run| run.host.listen_drops = None);
 }
 
 /// A quiet run of which a machine does not say this is valid, and says so.
@@ -838,6 +838,15 @@ fn g_requests_that_were_due() {
             run.shards[1].scheduled = Some(1_001);
         },
     );
+    let why = |cpu_share| {
+        let mut run = Run::quiet();
+        dropped(&mut run, 11);
+        run.shards[0].usage.cpu_share = Some(cpu_share);
+        run.judge().reasons.concat()
+    };
+    let (target, client) = ("The target did not sustain the rate", "This client was too slow itself");
+    assert!(why(0.2).contains(target) && !why(0.2).contains(client), "{}", why(0.2));
+    assert!(why(0.99).contains(client) && !why(0.99).contains(target), "{}", why(0.99));
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(crate) const SPEED: f64 = 0.15;
 
 /// Part of the time in which something on the machine waited for a CPU. Only where the kernel does not say how long the
 /// shards themselves waited: a target on the same machine, and the shards beside each other, make pressure that does
-/// no harm, or harm that the run-queue delay shows better.
+/// no harm, or harm that the wait for a CPU shows better.
 pub(super) const CPU_PRESSURE: f64 = 0.1;
 
 /// Part of the local ports that closed connections hold back: from the second half on, finding a free one takes a search
