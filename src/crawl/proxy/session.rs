@@ -110,7 +110,7 @@ impl SessionTemplate {
             match part {
                 SessionTemplatePart::Text(part) => text.push_str(part),
                 SessionTemplatePart::Label { length, alphabet } => {
-                    push_label(&mut text, (*length, alphabet), seed, session)
+                    push_label(&mut text, (*length, alphabet), seed, session);
                 }
             }
         }

@@ -13,13 +13,14 @@ const FIGURES: [PatternPanel; 5] = [
     ("p99 of the service time", Role::P99, |one| one.service_p99_us.unwrap_or(0.0)),
     ("throttled requests", Role::Throttled, |one| one.throttled_share),
     ("peak in flight", Role::P90, |one| one.peak_in_flight as f64),
-    ("memory of the client", Role::Limit, |one| one.memory_bytes.unwrap_or(0) as f64),
+    ("memory of this client", Role::Limit, |one| one.memory_bytes.unwrap_or(0) as f64),
 ];
 
 /// The picture of patterns.
 #[must_use]
 pub fn patterns(patterns: &Patterns) -> Plot {
     let all = &patterns.patterns;
+    let is_known = |(_, (.., value)): &(usize, PatternPanel)| all.iter().any(|one| value(one) > 0.0);
     let panel = |(figure, (label, role, value)): (usize, PatternPanel)| {
         let bar = |(n, one): (usize, &PatternReport)| Block::bar(n, BAR, value(one), figures(one)[figure].clone());
         Panel {
@@ -33,6 +34,6 @@ pub fn patterns(patterns: &Patterns) -> Plot {
         name: "patterns",
         title: "Patterns of crawls on one target",
         caption: patterns_headline(patterns),
-        panels: if all.is_empty() { Vec::new() } else { FIGURES.into_iter().enumerate().map(panel).collect() },
+        panels: FIGURES.into_iter().enumerate().filter(is_known).map(panel).collect(),
     })
 }
