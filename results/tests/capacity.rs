@@ -400,7 +400,7 @@ fn what_a_search_cannot_have_seen_is_said() {
     assert!(uneven(50.0) && !uneven(20.0), "a tenth of 247 us");
     // Ends that noise left further apart than was asked for, and a target that wants to be left alone.
     let narrow = Question { bounds: Bounds { precision: 0.001, ..question().bounds }, ..question() };
-    assert!(told(narrow, probes.clone(), SearchEnd::Known(ending)).contains("is as wide as that noise"));
+    assert!(told(narrow, probes.clone(), SearchEnd::Known(ending)).contains("the capacity is not known more closely"));
     let mut asked = probes;
     asked.last_mut().unwrap().longest_promise_s = 3_600.0;
     assert!(told(question(), asked, SearchEnd::OutOfTime).contains("the target asked for a wait of"));
@@ -541,11 +541,15 @@ fn a_failed_probe_has_a_cause() {
         ("5 of 100 requests broke response_p99 < 50ms, and 1 may", 0.0, ProbeFailure::Latency),
         ("the median response time grew by 5.00 ms each second: the target fell behind", 0.0, ProbeFailure::Latency),
         (
-            "passed only by a burst: once this target refuses requests, it lets 500/s through and not 502/s",
+            "passed only by a burst: in probes where it refused requests, the target accepted 500/s, less than 502/s",
             0.0,
             ProbeFailure::Throttled,
         ),
-        ("the refusals are the target's: it lets 500/s through once it refuses requests", 0.5, ProbeFailure::Errors),
+        (
+            "the refusals are the target's: in probes where it refused requests, it accepted 500/s",
+            0.5,
+            ProbeFailure::Errors,
+        ),
         (
             "all of 64 connections were waiting for a response when more requests were due",
             0.0,

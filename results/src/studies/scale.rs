@@ -78,7 +78,7 @@ pub const SCHEMA: &str = "crawlmark.scale/1";
 /// The name of the file.
 pub const FILE: &str = "scale.json";
 
-/// Part of the ceiling from which on a size is limited by this side: what is left is no more than rounds of a busy machine differ by.
+/// Part of the ceiling from which on a size is limited by this client: what is left is no more than rounds of a busy machine differ by.
 pub const NEAR_CEILING: f64 = 0.8;
 
 /// Result of the study, whole, as it is saved in `scale.json`.
@@ -124,7 +124,7 @@ pub struct ScaleContext {
     pub target_processes: u32,
 }
 
-/// Rate of the same client against a target that answers at once: the most that this side could do.
+/// Rate of the same client against a target that answers at once: the most that this client could do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// At this size: the largest.
@@ -140,7 +140,7 @@ pub struct Ceiling {
 
 impl Ceiling {
     /// The rate that it marks, good items per second: none where nothing good came, or where the round's verdict is graver than
-    /// `client_limited`, for then something else than this side may have held it back.
+    /// `client_limited`, for then something else than this client may have held it back.
     #[must_use]
     pub fn per_s(&self) -> Option<f64> {
         (self.items_per_s > 0.0 && self.validity <= Verdict::ClientLimited).then_some(self.items_per_s)
@@ -191,6 +191,6 @@ pub struct Room {
     pub cores: usize,
     /// Processes of the target on it.
     pub target_processes: u32,
-    /// Ceiling of this side, good items per second.
+    /// Ceiling of this client, good items per second.
     pub ceiling_per_s: Option<f64>,
 }

@@ -124,14 +124,14 @@ pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<Pr
     let why = |probe: &ProbeReport| {
         let why = match (probe.seen, refused(probe.rate_per_s)) {
             (ProbeResult::Pass, Some(limit)) => format!(
-                "{BY_BURST}: once this target refuses requests, it lets {limit:.0}/s through and not {:.0}/s",
+                "{BY_BURST}: in probes where it refused requests, the target accepted {limit:.0}/s, less than {:.0}/s",
                 probe.rate_per_s
             ),
             (ProbeResult::Void, Some(limit)) if probe.bunched => {
-                format!("{BY_TARGET}: it lets {limit:.0}/s through once it refuses requests")
+                format!("{BY_TARGET}: in probes where it refused requests, it accepted {limit:.0}/s")
             }
             (ProbeResult::Void, None) if probe.bunched && repeats(&probes, probe.per_min) => format!(
-                "{BY_TARGET}: {:.2} % of the requests, and as many in each of {REPEATS} probes or more",
+                "{BY_TARGET}: {:.2} % of the requests, the same share in {REPEATS} probes or more",
                 probe.throttled_share * 100.0
             ),
             _ => return None,

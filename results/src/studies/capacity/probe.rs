@@ -24,7 +24,7 @@ use crawlmark_harness::stats::Series;
 pub enum Connections {
     /// As many as requests can be under way while the objectives hold: a lack of them is the target's doing.
     Enough,
-    /// Fewer may be at hand than that: requests that wait for one are this side's doing, as long as as many are answered as are due.
+    /// Fewer may be at hand than that: requests that wait for one are this client's doing, as long as as many are answered as are due.
     Bounded,
 }
 

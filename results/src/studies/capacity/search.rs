@@ -40,7 +40,7 @@ pub enum ProbeResult {
     Fail,
     /// So much went wrong that the probe was stopped.
     Collapse,
-    /// Nothing about the target: this side was the limit.
+    /// Nothing about the target: this client was the limit.
     Void,
     /// Nothing at all: the probe did not end by itself.
     Lost,

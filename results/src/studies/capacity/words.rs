@@ -62,7 +62,7 @@ fn limited_by(capacity: &Capacity) -> String {
     let void = capacity.probes.iter().filter(|probe| probe.seen == ProbeResult::Void);
     match (void.clone().count(), void.filter(|probe| probe.busy).count()) {
         (all, by_load) if by_load > 0 && by_load * 2 >= all => format!(
-            "this machine was too busy (the client was late or disturbed in {by_load} probes; use an idle machine, or another one \
+            "this machine was too busy (this client was late or disturbed in {by_load} probes; use an idle machine, or another one \
              for the target)"
         ),
         _ => "this client could not send on schedule".to_owned(),
@@ -297,7 +297,7 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         let width = |from: f64| (fail / from - 1.0) * 100.0;
         let wider = if width(pass) > question.bounds.precision * 100.0 + 0.1 && capacity.outcome == SearchOutcome::Found
         {
-            ": probes in between passed and failed in turn, so it is as wide as that noise"
+            ": between them, some probes passed and some failed, so the capacity is not known more closely"
         } else {
             ""
         };
@@ -328,7 +328,7 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         ));
     }
     if let Some(limit) = capacity.limit_per_s {
-        rows.push(("limit", format!("the target accepts {} once it refuses requests", rate(limit))));
+        rows.push(("limit", format!("in probes where it refused requests, the target accepted {}", rate(limit))));
     }
     if let Some(knee) = capacity.knee {
         let (at, us) = (rate(knee.rate_per_s), micros(knee.us));
@@ -338,7 +338,7 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     let (all, passed, void) = (capacity.probes.len(), count(&[ProbeResult::Pass]), count(&[ProbeResult::Void]));
     let failed = count(&[ProbeResult::Fail, ProbeResult::Collapse]);
     let said_nothing =
-        if void > 0 { format!(", {void} void (this client or its machine was the problem)") } else { String::new() };
+        if void > 0 { format!(", {void} void (limited by this client or disturbed)") } else { String::new() };
     let lost = count(&[ProbeResult::Lost]);
     let did_not_end = if lost > 0 { format!(", {lost} did not end") } else { String::new() };
     rows.push(("probes", format!("{all}: {passed} passed, {failed} failed{said_nothing}{did_not_end}")));
@@ -433,14 +433,14 @@ fn unseen_by(hidden: &Hidden, question: &Question) -> String {
                 },
             );
             format!(
-                "a queue that grows may go unseen {until}: growth shows from {GROWTH_FROM} on, in probes of at least four whole seconds \
-                 after the warm-up. The target sustained at least {least}."
+                "a queue that grows may go unseen {until}. Growth can be seen only at {GROWTH_FROM} or more, in probes of at least four \
+                 whole seconds after the warm-up. The target sustained at least {least}."
             )
         }
     }
 }
 
-/// From where on it is seen that times grow, as it is told.
+/// Lowest rate at which growing times can be seen, in words.
 const GROWTH_FROM: &str = "40/s";
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of requests")]

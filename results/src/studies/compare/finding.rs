@@ -222,13 +222,13 @@ impl fmt::Display for Undecided {
         match self {
             Self::TooFewPairs { needed } => write!(f, "a verdict needs {needed} counted pairs"),
             Self::TooDisturbed { disturbed } => {
-                write!(f, "{disturbed} pairs were left out, more than a quarter: the machine is not quiet enough")
+                write!(f, "{disturbed} pairs, more than a quarter, were disturbed: use a quieter machine")
             }
             Self::Coarse { pairs } => write!(
                 f,
-                "in {pairs} pairs it is too coarse or only a lower bound for the candidate, but not for the base"
+                "in {pairs} pairs, the candidate's value is a lower bound or too coarse, and the base's is not"
             ),
-            Self::Noise => f.write_str("the noise is too large to tell a loss from none"),
+            Self::Noise => f.write_str("the values vary too much between pairs to exclude a loss"),
         }
     }
 }

@@ -148,11 +148,11 @@ fn waiting(reading: &RungReadings) -> Found {
     let in_flight = format!("{} in flight", grouped(u64::from(reading.connections)));
     let bound = f64::from(reading.connections) * 1e6 / us.max(1.0);
     let bound = if bound < 100.0 { format!("{bound:.1}") } else { grouped(bound.round() as u64) };
-    let law = format!("{in_flight}, {} each, make {bound}/s", micros(us));
+    let law = format!("{in_flight} at {} each allow {bound}/s", micros(us));
     let opening = (reading.connect_mean_us.unwrap_or(0.0) + reading.handshake_us) * reading.opened_per_attempt();
     if opening >= OPENING * us {
-        let of = format!("{} of that to open a connection", micros(opening));
-        let law = format!("{in_flight}, {} each, {of}, make {bound}/s", micros(us));
+        let of = format!("{} of it to open a connection", micros(opening));
+        let law = format!("{in_flight} at {} each ({of}) allow {bound}/s", micros(us));
         return Some((LimitedBy::Handshakes, law));
     }
     Some((LimitedBy::Waiting, law))
@@ -228,13 +228,13 @@ mod tests {
     #[test]
     fn kept_connections_that_wait_are_limited_by_waiting() {
         let (by, why) = by(&pooled());
-        assert_eq!((by, &*why), (LimitedBy::Waiting, "20 in flight, 60.0 ms each, make 333/s"));
+        assert_eq!((by, &*why), (LimitedBy::Waiting, "20 in flight at 60.0 ms each allow 333/s"));
     }
 
     #[test]
     fn new_connections_are_the_limit_only_where_opening_them_takes_most_of_the_time() {
         let (found, why) = by(&unpooled());
-        let said = "20 in flight, 160 ms each, 100 ms of that to open a connection, make 125/s";
+        let said = "20 in flight at 160 ms each (100 ms of it to open a connection) allow 125/s";
         assert_eq!((found, &*why), (LimitedBy::Handshakes, said));
         // A target whose handshake costs nothing: as many connections, and it is the answers that take the time.
         let cheap = RungReadings { handshake_us: 0.0, ..unpooled() };

@@ -32,7 +32,7 @@ pub(super) fn notes(rungs: &[RungReport]) -> Vec<String> {
     }
     if climbed(&[2]) {
         notes.push(
-            "no local proxy: in the published crawl, a proxy chose a random IPv6 address for each request; here the client \
+            "no local proxy: in the published crawl, a proxy chose a random IPv6 address for each request; here this client \
              uses its 65,534 loopback addresses in turn, and its 20 workers are processes, not threads"
                 .to_owned(),
         );

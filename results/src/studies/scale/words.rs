@@ -318,7 +318,7 @@ fn in_words(Size { shards, connections }: Size) -> String {
     format!("{shards} shard{} and {connections} connection{of}", plural(shards))
 }
 
-/// Compare the ceiling of this side with the most that it did.
+/// Compare the ceiling of this client with the most that it did.
 fn ceiling(scaling: &Scaling) -> Option<String> {
     let ceiling = scaling.ceiling.as_ref()?;
     let points = scaling.curves.iter().flat_map(|curve| &curve.points);
@@ -390,11 +390,11 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
     )
 }
 
-/// Report the sizes at which this side was the limit.
+/// Report the sizes at which this client was the limit.
 fn client_limited(curve: &Curve) -> Option<String> {
     let points = curve.points.iter().filter(|point| point.limited_by_this_side);
     let sizes: Vec<String> = points.map(|point| curve.n(point).to_string()).collect();
-    let told = || format!("the client was the limit at {}: the target may be faster", sizes.join(", "));
+    let told = || format!("this client was the limit at {}: the target may be faster", sizes.join(", "));
     (!sizes.is_empty()).then(told)
 }
 

@@ -1,4 +1,4 @@
-//! Judgement of a probe: whether its run speaks for or against the target, or of this side.
+//! Judgement of a probe: whether its run speaks for or against the target, or of this client.
 
 use super::counts::{later_flow, measured_rows, whole_seconds};
 use super::objective::{broken, measured};
@@ -29,8 +29,8 @@ pub(in crate::studies::capacity) const STARVED: &str = "connections were waiting
 
 /// Judge a target by its run and the requirements; return the result, and why it is no pass.
 ///
-/// A run that met them passes, whatever disturbed it: what this side does wrong only makes things look worse. One that did not
-/// speaks against the target only if this side was not the limit, see the module above.
+/// A run that met them passes, whatever disturbed it: what this client does wrong only makes things look worse. One that did not
+/// speaks against the target only if this client was not the limit, see the module above.
 #[must_use]
 pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (ProbeResult, Vec<String>) {
     let Judged { seen, reasons, .. } = judged(report, wanted, connections);
@@ -99,7 +99,7 @@ pub(super) fn judged(report: &Report, wanted: Wanted<'_>, connections: Connectio
     let is_all_ours = broken.iter().all(|(objective, _)| is_perhaps_ours(objective)) && (behind.is_none() || is_busy);
     let void = match report.validity.verdict {
         _ if starved.is_some() => {
-            // Few connections make requests wait; fewer answers than requests are the target's doing, unless this side was busy.
+            // Few connections make requests wait; fewer answers than requests are the target's doing, unless this client was busy.
             let kept_up = behind.is_none() && not_dropped(report) >= SENT;
             let is_lack = connections == Connections::Bounded && (is_busy || kept_up);
             is_lack || (is_busy && is_all_ours)

@@ -42,7 +42,7 @@ pub(super) fn broken(objective: &Condition, report: &Report) -> Option<String> {
         }
         None => Some(match seen {
             Measured::Unknown(why) => format!("{}: {why}", objective.metric),
-            _ => format!("{}: too many were cut off", objective.metric),
+            _ => format!("{}: too many requests did not finish", objective.metric),
         }),
     }
 }
