@@ -133,7 +133,7 @@ pub(super) fn said(report: &Report) -> Option<String> {
     let (cause, _) = *failures(&report.measured().requests).first()?;
     let words = report.failures.get(&cause.key())?.excerpt.as_ref()?.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = words.chars().take(SAID).collect();
-    (!short.is_empty()).then(|| format!("Body of the first response: {short}"))
+    (!short.is_empty()).then(|| format!("First failed response: {short}"))
 }
 
 /// All counts together, which those of a foreign result may exceed.
