@@ -254,7 +254,7 @@ fn parse_tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         _ if text.len() > LONGEST => Err(format!("it has {} bytes, more than {LONGEST}", text.len())),
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
-        _ => Err(format!("`{text}` is not KEY=VALUE")),
+        _ => Err(format!("`{text}` is not NAME=VALUE: write, for example, commit=abc123")),
     }
 }
 

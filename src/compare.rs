@@ -57,6 +57,12 @@ fn history(directory: &Path) -> Result<History, Error> {
 /// Read the result of an `ab`, and judge it again from the results of its rounds. What it says has to follow from them, unless another
 /// version judged it.
 fn saved(path: &Path) -> Result<Contest, Error> {
+    if !path.exists() {
+        return Err(Error::Usage(format!(
+            "{} does not exist: name a directory that `crawlmark ab` saved",
+            path.display()
+        )));
+    }
     if !path.join(FILE).exists() && !path.ends_with(FILE) {
         return Err(Error::Usage(format!(
             "{} was not saved by `crawlmark ab`: name a directory that was, or a base and a candidate",

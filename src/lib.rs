@@ -7,7 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`cli`] | arguments of the command line, each checked by itself |
-//! | `error` | errors, and their exit codes |
+//! | `error` | errors, and the exit code of each; `run` has that of a finished run |
 //! | [`crawl`] | the workload: performs an ID over HTTP/1.1 or HTTP/2 |
 //! | `target` | the bundled target as processes of its own |
 //! | `witness` | comparison of the bundled target's counts with those of the crawl |

@@ -1,4 +1,4 @@
-//! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show.
+//! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show, and decide the exit code.
 
 mod local_addresses;
 mod output;

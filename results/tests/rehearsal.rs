@@ -832,7 +832,7 @@ fn a_hang_that_empties_the_windows_of_a_share_does_not_pass() {
     let report = stopped_by("error_rate[1s] <= 10%", &plan, hangs_at_two);
     let why = report.gates[0].why.as_deref().unwrap();
     assert_eq!(report.gates[0].ok, Some(true), "{why}");
-    assert!(why.ends_with("windows had fewer than 100 requests and hold 10 of 10 errors"), "{why}");
+    assert!(why.ends_with("windows had fewer than 100 requests and contain 10 of 10 errors"), "{why}");
 }
 
 #[test]

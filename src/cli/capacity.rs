@@ -93,7 +93,7 @@ pub struct CapacityArgs {
     /// It also uses up the burst that a limit allows.
     #[arg(short = 'w', long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub warmup: Duration,
-    /// Pause after each probe of your own target
+    /// Pause after each probe of a target given by URL
     ///
     /// The pause is three times as long after a probe that failed, and at least as long as the target asks.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]

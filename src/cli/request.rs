@@ -89,9 +89,9 @@ pub struct RequestArgs {
     /// Follow up to N redirects of an item (301, 302, 303, 307, 308)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0..=20), long_help = FOLLOW)]
     pub follow: u32,
-    /// Keep the target's cookies and send them back, per connection slot
+    /// Keep the target's cookies and send them back, per connection
     ///
-    /// A connection that replaces another one keeps its cookies, as a browser would. With {session} in --proxy, each
+    /// A connection that replaces another one takes over its cookies, as a browser would. With {session} in --proxy, each
     /// session has cookies of its own. Path, Secure, Max-Age and Expires are respected; a cookie never goes to another host. At
     /// most 50 per jar, of 4 KiB each. Needs HTTP/1.1.
     #[arg(long)]

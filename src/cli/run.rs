@@ -63,7 +63,7 @@ Examples:
   Each URL of a list once, with at most 2 requests in flight and 5 a second per host:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s \\
         --rate 100
-  For CI: exit with 3 unless the threshold holds, and stop if most requests fail:
+  For CI: exit with 3 if the threshold fails; stop if most requests fail:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
         --threshold 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%'
   The same, and export its figures for GitHub and a benchmark dashboard:
@@ -113,7 +113,7 @@ The format is found by the content; - is standard input. At most 256 MiB and
               as in vegeta's JSON targets; body_text is plain text. at is
               seconds, or a time (RFC 3339).
   vegeta      METHOD URL, header lines, @FILE for a body, a blank line
-  HAR         as browsers save it, without the headers of its connections
+  HAR         as browsers save it, without headers such as Host and Connection
   access log  common or combined. Only GET, HEAD and OPTIONS are sent; other
               lines are left out and counted. Requests of one second are
               spread evenly over it.
@@ -312,7 +312,7 @@ impl FromStr for OutputFormat {
 pub struct RunArgs {
     /// Target URL, with {id} for the ID [default: the bundled target]
     ///
-    /// Without {id}, /{id} is appended to the path.
+    /// Without {id}, /{id} is appended to the path, unless the body has {id}.
     // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(conflicts_with = "urls")]
     pub url: Option<String>,
@@ -381,7 +381,7 @@ pub struct RunArgs {
     pub grace: Option<Duration>,
     /// Maximum burst of the rate budget, in requests
     ///
-    /// Default: 1 per shard. Above 10/s per shard, plus the requests due in 25 ms, so that a shard that was delayed can catch up.
+    /// Default: 1 per shard; above 10/s per shard also the requests due in 25 ms, so that a shard that was delayed can catch up.
     #[arg(long, value_name = "N", requires = "rate", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Load")]
     pub burst: Option<u64>,
     /// Do not pin shards to cores
@@ -456,7 +456,7 @@ pub struct RunArgs {
     #[arg(long, default_value = "crawl", value_parser = parse_name, help_heading = "Results")]
     pub name: String,
     /// Save a label with the result; may be repeated
-    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag, help_heading = "Results")]
+    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = parse_tag, help_heading = "Results")]
     pub tags: Vec<(String, String)>,
     /// PNG copies of the plots.
     #[arg(
@@ -544,7 +544,7 @@ pub struct RunArgs {
     /// Hold each response this long, as in 20ms: see `crawlmark serve --help`
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency: Option<target::Latency>,
-    /// Hold longer by TIME for every other request in flight, as in 50us
+    /// Hold longer by TIME for each further request in flight, as in 50us
     #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency_per_in_flight: Option<target::PerInFlight>,
     /// Hold the first response of each connection longer by TIME

@@ -90,7 +90,7 @@ under its name, with _ for -.
   truncated:SHARE            half of the announced body, then close
   short-length:SHARE         the body, announced as half its length
   long-length:SHARE          the body, announced as twice its length;
-                             then no more
+                             then silence, without closing
   silence:SHARE              nothing until the client leaves
   drip:SHARE[:TIME]          the body in ten pieces over 1s, or this
                              time
@@ -156,7 +156,7 @@ pub struct ServeArgs {
     ///                              measured quantiles, interpolated linearly
     #[arg(long, value_name = "MODEL", verbatim_doc_comment, help_heading = "Behaviour")]
     pub latency: Option<target::Latency>,
-    /// Hold longer by TIME for every other request in flight, as in 50us
+    /// Hold longer by TIME for each further request in flight, as in 50us
     ///
     /// Requests in flight are counted over all processes.
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
@@ -242,6 +242,9 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let right = match text.rsplit_once(':').map_or(text, |(_, port)| port) {
         port if port.parse::<u16>().is_ok() => format!("127.0.0.1:{port}"),
         _ if text.parse::<IpAddr>().is_ok_and(|address| address.is_ipv4()) => format!("{text}:8080"),
+        port if port.parse::<u64>().is_ok() => {
+            return Err(format!("{port} is not a port: write 0 to 65535, as in 127.0.0.1:8080"));
+        }
         _ => "127.0.0.1:8080".to_owned(),
     };
     text.parse().map_err(|_| format!("`{text}` is not ADDRESS:PORT: write {right}, or [::1]:8080 for IPv6"))

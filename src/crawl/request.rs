@@ -61,6 +61,9 @@ pub enum ShapeError {
     /// Not `name: value`.
     #[error("--header `{0}` cannot be sent (its value is not shown): write it on one line, as `name: value`")]
     Header(String),
+    /// No colon, so that its name cannot be told from its value.
+    #[error("--header has no colon (its text is not shown): write `name: value`")]
+    NoColon,
     /// More than one `Host`.
     #[error("--header Host is given twice: keep one of them")]
     TwoHosts,
@@ -220,7 +223,7 @@ fn places(body: &[u8]) -> impl Iterator<Item = usize> + '_ {
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
     let bad = || ShapeError::Header(redact::header(text));
-    let (name, value) = text.split_once(':').ok_or_else(bad)?;
+    let (name, value) = text.split_once(':').ok_or(ShapeError::NoColon)?;
     let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad())?;
     if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
         return Err(ShapeError::Framing(name));

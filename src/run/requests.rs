@@ -56,7 +56,7 @@ pub(super) enum RequestsError {
     )]
     Unknown,
     /// No request in it.
-    #[error("holds no request{0}")]
+    #[error("holds no request{0}. Add one, as in {{\"url\": \"http://127.0.0.1:8080/items/1\"}}")]
     Empty(String),
     /// Not a HAR file.
     #[error("is no valid HAR file at line {0}, column {1}: save it again from the browser")]

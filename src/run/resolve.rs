@@ -260,7 +260,8 @@ fn placement(spec: &CrawlSpec, is_bundled: bool) -> Placement {
 fn check_spinning(pacing: Pacing, shards: u32, cores: usize) -> Result<(), Error> {
     if pacing == Pacing::Spin && shards as usize > cores {
         return Err(Error::Usage(format!(
-            "--pacing spin uses a whole core for each shard: --shards {shards} is more than the {cores} cores of this machine"
+            "--pacing spin uses a whole core for each shard: --shards {shards} is more than the {cores} cores of this machine. Use --shards \
+             {cores}, or --pacing sleep"
         )));
     }
     Ok(())

@@ -121,6 +121,10 @@ pub(super) fn parse_hold(part: &str, given: &str) -> Result<Duration, SettingErr
         return Err(SettingError::new(format!("the {part} `{given}` is negative: write 0 or more")));
     }
     match parse_duration(given) {
+        // Other tools take it for milliseconds.
+        Some(duration) if !duration.is_zero() && given.trim().ends_with(|last: char| last.is_ascii_digit()) => {
+            Err(SettingError::new(format!("the {part} `{given}` has no unit: write {given}ms or {given}s")))
+        }
         Some(duration) if duration <= MAX_HOLD => Ok(duration),
         Some(_) => Err(SettingError::new(format!("the {part} `{given}` is longer than an hour: write 1h or less"))),
         None => {

@@ -4,7 +4,7 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `log`, `made` | writing: `latency.hlog`; page, summary and plots |
+//! | `log`, `made` | writing: `latency.hlog`; page, summary, plots and `junit.xml` |
 //! | `left` | unfinished directories of earlier runs, and their locks |
 //! | [`foreign`], `read`, `logged` | reading: bounds of saved files, results, `latency.hlog` |
 //! | `consistency`, `agreement` | contradictions in a report, and between a study and its rounds |

@@ -39,7 +39,7 @@ pub enum ReadError {
         wanted: &'static str,
     },
     /// A damaged file, or no result at all.
-    #[error("{path} is not a result: {}", one_line(.error))]
+    #[error("{path} is not a result that `crawlmark run` saved: {}", one_line(.error))]
     Json {
         /// The file.
         path: PathBuf,
@@ -166,10 +166,10 @@ mod tests {
         assert!(complaint(place.path()).contains("holds no result.json"));
         let file = place.path().join(RESULT);
         for (text, says) in [
-            ("{}", "is not a result: missing field `schema`"),
+            ("{}", "is not a result that `crawlmark run` saved: missing field `schema`"),
             ("{\"schema\": \"other/2\"}", "has the format `other/2`"),
-            ("{\"schema\": \"crawlmark.result/1\"}", "is not a result: missing field"),
-            ("{\"schema\"", "is not a result: EOF"),
+            ("{\"schema\": \"crawlmark.result/1\"}", "is not a result that `crawlmark run` saved: missing field"),
+            ("{\"schema\"", "is not a result that `crawlmark run` saved: EOF"),
         ] {
             fs::write(&file, text).unwrap();
             assert!(complaint(place.path()).contains(says), "{}", complaint(place.path()));

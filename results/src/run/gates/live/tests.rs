@@ -104,7 +104,7 @@ fn closed(text: &str, seconds: &[[u64; 3]]) -> (Option<bool>, Option<u64>, Optio
 fn windows_of_few_samples_that_would_break_a_share_leave_it_undecided() {
     const FEW: [u64; 3] = [50, 4, 5];
     let why = |windows: &str, held: &str| {
-        Some(format!("{windows} windows had fewer than 100 requests and hold {held} errors"))
+        Some(format!("{windows} windows had fewer than 100 requests and contain {held} errors"))
     };
     let undecided =
         |windows, held| why(windows, held).map(|why| format!("not enough data: {why}. Use a longer window"));

@@ -166,7 +166,7 @@ impl Watched {
         let passed_over = self.passed_over.len() as u64;
         let (windows, of) = (grouped(passed_over), grouped(passed_over + self.judged));
         let words = format!(
-            "{windows} of {of} windows had fewer than {SAMPLES_LIVE} {} and hold {} of {} {}",
+            "{windows} of {of} windows had fewer than {SAMPLES_LIVE} {} and contain {} of {} {}",
             all.things,
             grouped(few.part),
             grouped(all.part),
