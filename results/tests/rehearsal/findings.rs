@@ -246,6 +246,6 @@ fn connections_in_use_are_blamed_on_a_client_that_has_no_cpu_left() {
     assert!(title(&report).contains("all connections were in use"), "{}", title(&report));
     let usage = &mut report.shards[0].usage;
     (usage.cpu_share, usage.run_delay_share) = (Some(0.7), Some(0.25));
-    let short = "this client was short of CPU (shard 0 used 70 % of one and waited 25 % of the time)";
+    let short = "this client was short of CPU (shard 0 used a CPU 70 % of the time and waited for one 25 %)";
     assert!(title(&report).contains(short), "{}", title(&report));
 }

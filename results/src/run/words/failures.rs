@@ -159,6 +159,13 @@ pub(super) fn suspect(report: &Report) -> &'static str {
     if is_one { first } else { "" }
 }
 
+/// `connection refused, status 500`, the commonest first; none without failures.
+pub(super) fn causes_named(report: &Report) -> Option<String> {
+    const MOST: usize = 3;
+    let names = causes(report).into_iter().map(|(name, _)| name).take(MOST).collect::<Vec<_>>();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
 /// `2,519 connection refused, 3 × status 500`; none without failures.
 pub(super) fn causes_in_words(report: &Report) -> Option<String> {
     Some(listed(causes(report))).filter(|causes| !causes.is_empty())

@@ -28,10 +28,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         rate if rate > 0.0 => format!("{}/s", decimal(rate)),
         _ => "0/s".to_owned(),
     };
-    let of_requests = || match totals.dropped {
-        0 => "of requests".to_owned(),
-        dropped => format!("of requests; {} were never sent", grouped(dropped)),
-    };
+    let of_requests = || "of requests".to_owned();
     let failed = error_share(report).map_or_else(|| "-".to_owned(), rounded_percent);
     let mut figures = vec![
         figure("good", per_s(totals.good_per_s(&report.ledger)), format!("responses, over {}", measured_time(report))),
@@ -44,6 +41,10 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         let paused =
             paused.map_or_else(String::new, |part| format!("; pauses took {} of the time", rounded_percent(part)));
         figures.push(figure("throttled", share, format!("of requests{paused}")));
+    }
+    if totals.dropped > 0 {
+        let share = rounded_percent(totals.dropped as f64 / (totals.dropped + totals.attempts) as f64);
+        figures.push(figure("never sent", share, format!("{} of the requests that were due", grouped(totals.dropped))));
     }
     let mut times = times(report);
     let shown = times.iter().map(|time| format!("{}_{}", Clocked::of(report).name(), time.name)).collect::<Vec<_>>();
@@ -60,7 +61,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let requests = format!("{} in all, peak in flight {}", grouped(totals.attempts), grouped(totals.peak_in_flight));
     figures.push(figure("requests", per_s(totals.attempts_per_s), requests));
     let cpu = cpu_us_per_attempt(report).map_or_else(|| "-".to_owned(), micros);
-    figures.push(figure("CPU per request", cpu, "of this client, all shards".to_owned()));
+    figures.push(figure("client CPU per request", cpu, "all shards".to_owned()));
     figures
 }
 
@@ -81,7 +82,7 @@ fn times(report: &Report) -> Vec<Figure> {
             Some((latency, None)) => (None, format!("too few for {name}: {}", population(report, latency))),
             None => (None, String::new()),
         };
-        Figure { name: name.into(), value: value.unwrap_or_else(|| "-".to_owned()), detail }
+        Figure { name: name.into(), value: value.unwrap_or_else(|| "too few".to_owned()), detail }
     };
     vec![
         time("p50", "p50_us", |latency| latency.p50_us),

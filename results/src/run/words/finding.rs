@@ -216,7 +216,7 @@ fn client(report: &Report) -> Option<String> {
         return None;
     }
     Some(match shortfall(report) {
-        _ if is_kept(report) => "Times may be overstated".to_owned(),
+        _ if is_kept(report) => "Times include delays of this client".to_owned(),
         None => format!("{}: limited by this client", rate(report)),
         // What the title names explains the shortfall.
         Some(_) if report.binding.pause >= NOTABLE => {
@@ -266,7 +266,7 @@ pub(super) fn starved(report: &Report) -> Option<String> {
     });
     let (used, waited, shard) = needs.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)))?;
     let [used, waited] = [used, waited].map(rounded_percent);
-    Some(format!("this client was short of CPU (shard {shard} used {used} of one and waited {waited} of the time)"))
+    Some(format!("this client was short of CPU (shard {shard} used a CPU {used} of the time and waited for one {waited})"))
 }
 
 /// True if the requested rate was kept.

@@ -1,6 +1,6 @@
 //! Outcome of a run: thresholds, who stopped it, and how it ended.
 
-use super::failures::{causes_in_words, clause, error_share, suspect};
+use super::failures::{causes_in_words, causes_named, clause, error_share, suspect};
 use super::finding::{RunEvent, client_fault, event, finding, is_client_slow, limit, starved};
 use super::gates::{brief, margin, parts, seen, value};
 use super::rows::{budget_flag, ended_in_warmup, is_unsent};
@@ -82,7 +82,9 @@ fn cause(report: &Report, gate: &GateReport) -> String {
     if gate.ok == Some(false) && gate.unit == "us" && report.validity.verdict == Verdict::Valid {
         return ", while this client kept up".to_owned();
     }
-    let causes = causes_in_words(report).filter(|_| counts_errors(gate));
+    // Those of the worst window are not counted apart.
+    let causes = if gate.window_s.is_some() { causes_named(report) } else { causes_in_words(report) };
+    let causes = causes.filter(|_| counts_errors(gate));
     causes.map_or_else(String::new, |causes| format!(": {causes}{}", suspect(report)))
 }
 
@@ -133,7 +135,8 @@ fn ending(report: &Report) -> String {
     let (first, last) = if report.interrupted { (end, None) } else { (None, end) };
     // An event and a shortfall have their causes; for a threshold of times or rates this client may be another.
     let is_blurred = gates(report, Some(false)).iter().any(|gate| ["us", "per_s"].contains(&gate.unit.as_str()));
-    let doubt = doubt(report).filter(|_| is_clear || is_blurred);
+    let is_disturbed = report.validity.verdict == Verdict::Disturbed;
+    let doubt = doubt(report).filter(|_| is_clear || is_blurred || is_disturbed);
     let clauses = [missing(report), first, short, event, doubt, last];
     clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
@@ -164,11 +167,12 @@ fn missing(report: &Report) -> Option<String> {
     // What a shard had open when it died is known to be no more than that.
     let is_bounded = report.ledger.lost > 0 && dead.iter().all(|(shard, _)| shard.has_reported());
     let lost = is_bounded.then(|| format!("up to {} lost", counted(report.ledger.lost, "item")));
+    let times = (!dead.is_empty()).then(|| if dead.len() == 1 { "its times left out" } else { "their times left out" });
     let left = (not_attempted > 0).then(|| counted(not_attempted, "item") + " not attempted");
     let witness = report.witness.as_ref().filter(|witness| witness.agrees == Some(false));
     let differs =
         witness.and_then(|witness| Some(format!("the target's own counts differ ({})", witness.differences.first()?)));
-    let parts = [dead_in_words, lost, left, differs].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let parts = [dead_in_words, lost, times.map(str::to_owned), left, differs].into_iter().flatten().collect::<Vec<_>>().join(", ");
     Some(if parts.is_empty() { "INCOMPLETE".to_owned() } else { format!("INCOMPLETE: {parts}") })
 }
 
@@ -214,7 +218,7 @@ pub(super) fn shortfall(report: &Report) -> Option<String> {
     let by = limit(report).filter(|(_, by)| *by != budget_flag(report));
     let by = by.map_or_else(String::new, |(part, by)| {
         let what = match (by, starved(report)) {
-            ("throttle pauses", _) => "the target throttled, pauses took",
+            ("throttle pauses", _) => "the target throttled, so this client paused",
             ("connections", Some(short)) => return format!(": {short}"),
             ("connections", None) => "all connections were in use",
             _ => by,

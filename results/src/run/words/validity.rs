@@ -127,7 +127,7 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
             "The connection limit, not the schedule, set the pace: response times include the wait for a free connection."
         }
         Verdict::ClientLimited if report.plan.run.rate.is_some() => {
-            "This client was too slow at times, so times may be overstated."
+            "This client was too slow at times: the times include its own delays."
         }
         Verdict::ClientLimited => "This client was the bottleneck: the target may be faster than shown.",
         Verdict::TargetLimited if report.ledger.ok + report.ledger.not_found == 0 => {
