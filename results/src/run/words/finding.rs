@@ -266,7 +266,9 @@ pub(super) fn starved(report: &Report) -> Option<String> {
     });
     let (used, waited, shard) = needs.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)))?;
     let [used, waited] = [used, waited].map(rounded_percent);
-    Some(format!("this client was short of CPU (shard {shard} used a CPU {used} of the time and waited for one {waited})"))
+    Some(format!(
+        "this client was short of CPU (shard {shard} used a CPU {used} of the time and waited for one {waited})"
+    ))
 }
 
 /// True if the requested rate was kept.

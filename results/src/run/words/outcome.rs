@@ -172,7 +172,11 @@ fn missing(report: &Report) -> Option<String> {
     let witness = report.witness.as_ref().filter(|witness| witness.agrees == Some(false));
     let differs =
         witness.and_then(|witness| Some(format!("the target's own counts differ ({})", witness.differences.first()?)));
-    let parts = [dead_in_words, lost, times.map(str::to_owned), left, differs].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let parts = [dead_in_words, lost, times.map(str::to_owned), left, differs]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ");
     Some(if parts.is_empty() { "INCOMPLETE".to_owned() } else { format!("INCOMPLETE: {parts}") })
 }
 
