@@ -438,12 +438,12 @@ impl<D: Dial> Workload for Crawl<D> {
             let session = carrier.session();
             let is_first = self.note_source(&carrier, flight);
             let sent = Self::cleared(&mut carrier, &clear_to_send).await;
-            let expected = self.checker.for_item(id);
+            let mut expected = self.checker.for_item(id);
             let (deadline, is_sampled) = (sent.plus(self.spec.timeout), self.sampler.takes_next());
             let watch = Watch { clock: self.clock, sent, deadline, flight, is_sampled };
-            let (ended, traffic, is_reusable) = match (&mut carrier, request) {
-                (Carrier::Connection(connection), _) => {
-                    let mut ended = connection.exchange(body, expected, watch).await;
+            let (ended, traffic, is_reusable) = match &mut carrier {
+                Carrier::Connection(connection) => {
+                    let mut ended = connection.exchange(body, &mut expected, &watch).await;
                     let used = connection.jar().filter(|_| self.spec.options.follow > 0);
                     if let Some(own) = own_jar {
                         drop(connection.swap_jar(own));
@@ -462,11 +462,13 @@ impl<D: Dial> Workload for Crawl<D> {
                     }
                     (ended, connection.traffic(), connection.is_reusable())
                 }
-                (Carrier::Stream(stream), Some((request, body))) => {
-                    let ended = stream.exchange(request, &body, expected, watch).await;
+                Carrier::Stream(stream) => {
+                    let Some((request, body)) = request.take() else {
+                        break self.unsent(ErrorKind::Http2Protocol);
+                    };
+                    let ended = stream.exchange(request, &body, &mut expected, &watch).await;
                     (ended, stream.traffic(), stream.is_reusable())
                 }
-                (Carrier::Stream(_), None) => break self.unsent(ErrorKind::Http2Protocol),
             };
             if is_reusable {
                 self.keep(host, carrier);

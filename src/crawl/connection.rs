@@ -221,8 +221,8 @@ impl<S: Stream> Connection<S> {
     pub(super) async fn exchange(
         &mut self,
         body: &[u8],
-        expected: Expected<'_>,
-        watch: Watch<'_>,
+        expected: &mut Expected<'_>,
+        watch: &Watch<'_>,
     ) -> Result<Attempt, ExchangeFailure> {
         (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
         self.deadline.arm(watch);
@@ -248,7 +248,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Write and read as much as one turn of the task may. Return the time of the last read once the response is complete.
-    fn turn(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_>) -> Poll<Result<Nanos, ExchangeFailure>> {
+    fn turn(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_, '_>) -> Poll<Result<Nanos, ExchangeFailure>> {
         exchange.left = TURN_BYTES;
         let flight = exchange.watch.flight;
         let is_new = self.traffic.sent == 0 && exchange.writing == Writing::On;
@@ -282,7 +282,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    fn write(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_>) {
+    fn write(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_, '_>) {
         while exchange.left > 0 {
             let written = match exchange.writing {
                 Writing::On => {
@@ -310,7 +310,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Read and decode until the response is complete, there is nothing to read, or the turn is over. Return the time of the last read.
-    fn read(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_>) -> Poll<Result<Nanos, ErrorKind>> {
+    fn read(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_, '_>) -> Poll<Result<Nanos, ErrorKind>> {
         let clock = exchange.watch.clock;
         while exchange.left > 0 {
             let polled = if exchange.watch.is_sampled {
@@ -366,8 +366,8 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Return ready once the deadline has passed; otherwise make sure that the task is woken by then. Call before the task waits.
-    fn wait(&mut self, cx: &mut Context<'_>, exchange: &Exchange<'_>) -> Poll<Result<Nanos, ExchangeFailure>> {
-        let Watch { clock, sent, flight, .. } = exchange.watch;
+    fn wait(&mut self, cx: &mut Context<'_>, exchange: &Exchange<'_, '_>) -> Poll<Result<Nanos, ExchangeFailure>> {
+        let Watch { clock, sent, flight, .. } = *exchange.watch;
         let Traffic { sent: bytes_sent, received: bytes_received, first_byte } = self.traffic;
         if bytes_sent > 0 {
             flight.note(InFlight { sent, first_byte, bytes_sent, bytes_received });
@@ -380,7 +380,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Return a failure of this kind, with the status of the response if its head has arrived.
-    fn broken(&self, exchange: &Exchange<'_>, kind: ErrorKind) -> ExchangeFailure {
+    fn broken(&self, exchange: &Exchange<'_, '_>, kind: ErrorKind) -> ExchangeFailure {
         let status = self.head.filter(|_| exchange.has_head).map(|head| head.status);
         exchange.broken(kind, status, self.decoder.received())
     }

@@ -33,8 +33,8 @@ impl Deadline {
 
     /// Make sure that the alarm fires by the deadline of an exchange. It is set to an earlier time already, unless the connection is new
     /// or a slower exchange used it last.
-    pub(in crate::crawl) fn arm(&mut self, exchange: Watch<'_>) {
-        let Watch { clock, sent, deadline, .. } = exchange;
+    pub(in crate::crawl) fn arm(&mut self, exchange: &Watch<'_>) {
+        let Watch { clock, sent, deadline, .. } = *exchange;
         self.at = deadline;
         if self.alarm_at > deadline || self.alarm_at <= sent {
             self.set(clock);

@@ -67,16 +67,16 @@ pub(in crate::crawl) struct Broken {
 }
 
 /// A request on its way and its response.
-pub(super) struct Exchange<'a> {
+pub(super) struct Exchange<'a, 'b> {
     /// The part of the request's body that is not in the connection's buffer.
     pub(super) body: &'a [u8],
     pub(super) writing: Writing,
-    pub(super) expected: Expected<'a>,
+    pub(super) expected: &'a mut Expected<'b>,
     /// The rule that the response broke.
     pub(super) malformed: Option<Malformed>,
     /// True once the head of the response has arrived.
     pub(super) has_head: bool,
-    pub(super) watch: Watch<'a>,
+    pub(super) watch: &'a Watch<'a>,
     /// Bytes that this turn may still read and write.
     pub(super) left: usize,
 }
@@ -144,7 +144,7 @@ impl Sink for Response<'_, '_> {
     }
 }
 
-impl Exchange<'_> {
+impl Exchange<'_, '_> {
     pub(super) fn spend(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes.max(STEP_BYTES));
     }

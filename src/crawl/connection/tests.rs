@@ -57,7 +57,7 @@ impl<S: Stream> Pair<S> {
         let deadline = sent.plus(Duration::from_secs(1));
         let watch = Watch { clock: self.clock, sent, deadline, flight: &self.flight, is_sampled: true };
         *self.connection.output().0 = REQUEST.to_vec();
-        self.connection.exchange(body, checker.for_item(1), watch).await
+        self.connection.exchange(body, &mut checker.for_item(1), &watch).await
     }
 
     /// True if the connection may carry another request.

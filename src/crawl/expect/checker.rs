@@ -188,6 +188,8 @@ impl Expected<'_> {
     }
 
     /// Decode the body that was taken.
+    // Out of line: the decoders take 50 KiB of stack, every page of which would be touched for each answer, compressed or not.
+    #[inline(never)]
     fn take_compressed(&mut self, Compressed { coding, bytes }: Compressed) -> Result<(), Unreadable> {
         let length = bytes.len() as u64;
         let decoded = match length {

@@ -37,11 +37,11 @@ pub(in crate::crawl) struct StreamSlot {
 }
 
 /// A response on its way.
-struct Incoming<'a> {
+struct Incoming<'a, 'b> {
     part: ResponsePart,
     head: Option<HeadFacts>,
     content_bytes: u64,
-    expected: Expected<'a>,
+    expected: &'a mut Expected<'b>,
 }
 
 /// Part of a response that is awaited.
@@ -99,8 +99,8 @@ impl StreamSlot {
         &mut self,
         request: Request<()>,
         body: &Bytes,
-        expected: Expected<'_>,
-        watch: Watch<'_>,
+        expected: &mut Expected<'_>,
+        watch: &Watch<'_>,
     ) -> Result<Attempt, ExchangeFailure> {
         self.traffic = Traffic::default();
         self.deadline.arm(watch);
@@ -140,8 +140,8 @@ impl StreamSlot {
     fn read(
         &mut self,
         cx: &mut Context<'_>,
-        incoming: &mut Incoming<'_>,
-        watch: Watch<'_>,
+        incoming: &mut Incoming<'_, '_>,
+        watch: &Watch<'_>,
     ) -> Poll<Result<(), h2::Error>> {
         loop {
             match &mut incoming.part {
@@ -178,11 +178,11 @@ impl StreamSlot {
     }
 
     /// Return the time of the last read, which brought what is seen now.
-    fn last_read(&self, watch: Watch<'_>) -> Nanos {
+    fn last_read(&self, watch: &Watch<'_>) -> Nanos {
         self.shared.meter.last_read().max(watch.sent)
     }
 
-    fn note(&self, watch: Watch<'_>) {
+    fn note(&self, watch: &Watch<'_>) {
         let first_byte = self.traffic.first_byte;
         watch.flight.note(InFlight { sent: watch.sent, first_byte, bytes_sent: 0, bytes_received: 0 });
     }
