@@ -142,8 +142,8 @@ pub fn encode_timings(stats: &ShardStats) -> Result<Vec<EncodedTiming>, WireErro
     stats
         .timings()
         .map(|(series, timing)| {
-            let ages = timing.ages().map(&mut write).transpose()?;
-            Ok(EncodedTiming { series, exact: *timing.exact(), v2: write(timing.histogram())?, ages })
+            let ages = timing.ages().as_ref().map(&mut write).transpose()?;
+            Ok(EncodedTiming { series, exact: *timing.exact(), v2: write(&timing.histogram())?, ages })
         })
         .collect()
 }

@@ -148,10 +148,10 @@ fn c5_histograms_survive_the_pipe_the_report_and_the_log() {
     for (series, ages) in ages {
         // No age is beyond the bounds.
         let tag = format!("shard-3.{}_censored", series.name());
-        assert!(lines[&tag].iter().all(|line| Some(line) == ages) && lines[&tag].len() == 2, "{tag}");
+        assert!(lines[&tag].iter().all(|line| Some(line) == ages.as_ref()) && lines[&tag].len() == 2, "{tag}");
     }
     for (tag, timing) in logged {
-        assert!(lines[&tag].iter().all(|line| line == timing.histogram()) && lines[&tag].len() == 2, "{tag}");
+        assert!(lines[&tag].iter().all(|line| *line == timing.histogram()) && lines[&tag].len() == 2, "{tag}");
     }
 }
 

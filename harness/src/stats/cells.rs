@@ -1,6 +1,10 @@
-//! The cells of a histogram that are not empty, without the histogram: a second of a shard fills a few hundred of 27,000.
+//! The cells of a histogram, without the histogram.
 //!
-//! Adding them up and finding a rank among them takes as long as there are such cells, and no memory beyond theirs.
+//! Where times are recorded, every cell is there ([`AllCells`]): a value costs as little as adding one to a number. Where they travel and
+//! are stored, only those that are not empty ([`Cells`]): a second of a shard fills a few hundred of 27,000. Finding a rank among these
+//! takes as long as there are such cells, and no memory beyond theirs.
+
+use hdrhistogram::Histogram;
 
 use super::{Bounds, Exact, Percentile};
 
@@ -30,15 +34,91 @@ impl Cells {
         value.map_or(Percentile::AtLeast(bounds.highest_ns()), Percentile::Exact)
     }
 
-    /// The greatest value of the cell that so high a rank is in; none above all of them.
     fn value_at(&self, rank: u64) -> Option<u64> {
-        let mut below = 0_u64;
-        let reaches = |(_, count): &&(usize, u64)| {
-            below = below.saturating_add(*count);
-            below >= rank
-        };
-        self.0.iter().find(reaches).map(|(cell, _)| highest_beside(lowest_in(*cell)))
+        value_at(self.0.iter().copied(), rank)
     }
+}
+
+/// Every cell of a histogram of the bounds of a run, by its number, and how many values it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AllCells(Vec<u64>);
+
+impl AllCells {
+    /// Empty cells.
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self(vec![0; bounds.cells()])
+    }
+
+    /// The cells of a histogram of these bounds.
+    pub(super) fn of(histogram: &Histogram<u64>, bounds: Bounds) -> Self {
+        let mut cells = Self::new(bounds);
+        histogram.iter_recorded().for_each(|cell| cells.record(cell.value_iterated_to(), cell.count_at_value()));
+        cells
+    }
+
+    /// Record a value, which must be within the bounds, `count` times.
+    pub(super) fn record(&mut self, value: u64, count: u64) {
+        self.add(cell_of(value), count);
+    }
+
+    fn add(&mut self, cell: usize, count: u64) {
+        debug_assert!(cell < self.0.len(), "all values and histograms of one run share their bounds");
+        if let Some(all) = self.0.get_mut(cell) {
+            *all = all.saturating_add(count);
+        }
+    }
+
+    /// Add values of the same bounds.
+    pub(super) fn add_cells(&mut self, cells: &Cells) {
+        cells.0.iter().for_each(|(cell, count)| self.add(*cell, *count));
+    }
+
+    /// Add all values of the same bounds.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = own.saturating_add(*other));
+    }
+
+    /// Cells that are not empty.
+    fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.0.iter().copied().enumerate().filter(|(_, count)| *count > 0)
+    }
+
+    /// The least value of the lowest cell that is not empty; none without values.
+    pub(super) fn least(&self) -> Option<u64> {
+        self.filled().next().map(|(cell, _)| lowest_in(cell))
+    }
+
+    /// As a histogram of these bounds.
+    pub(super) fn histogram(&self, bounds: Bounds) -> Histogram<u64> {
+        let mut histogram = bounds.histogram();
+        for (cell, count) in self.filled() {
+            let recorded = histogram.record_n(lowest_in(cell), count);
+            debug_assert!(recorded.is_ok(), "histograms of one run share their bounds");
+        }
+        histogram
+    }
+
+    /// The greatest value of the cell that so high a rank is in; none above all of them. No rank is below the first.
+    pub(super) fn value_at(&self, rank: u64) -> Option<u64> {
+        value_at(self.filled(), rank)
+    }
+}
+
+/// The greatest value of the cell that so high a rank is in; none above all of them. No rank is below the first.
+fn value_at(mut filled: impl Iterator<Item = (usize, u64)>, rank: u64) -> Option<u64> {
+    let mut below = 0_u64;
+    let reaches = |(_, count): &(usize, u64)| {
+        below = below.saturating_add(*count);
+        below >= rank
+    };
+    filled.find(reaches).map(|(cell, _)| highest_beside(lowest_in(cell)))
+}
+
+/// Return the number of the cell that a value lies in.
+#[expect(clippy::cast_possible_truncation, reason = "below 2,048 after the shift")]
+const fn cell_of(value: u64) -> usize {
+    let doublings = (u64::BITS - value.leading_zeros()).saturating_sub(CELL_BITS);
+    doublings as usize * HALF + (value >> doublings) as usize
 }
 
 /// The least value that lies in a cell.
@@ -83,6 +163,7 @@ mod tests {
             assert_eq!(lowest_in(cell), histogram.lowest_equivalent(highest), "cell {cell}");
             assert_eq!(highest_beside(lowest_in(cell)), highest, "cell {cell}");
             assert_eq!(highest_beside(highest), highest, "cell {cell}");
+            assert_eq!([lowest_in(cell), highest].map(cell_of), [cell; 2]);
         }
     }
 
@@ -99,11 +180,15 @@ mod tests {
         fn percentiles_of_cells_are_those_of_the_distribution_and_so_is_what_they_add_up_to(
             values in prop::collection::vec(0..2_100_000_000_u64, 0..400), q in 0.01..0.999_f64,
         ) {
-            let mut timing = Timing::new(bounds());
+            let (mut timing, mut histogram) = (Timing::new(bounds()), bounds().histogram());
             for ns in &values {
                 timing.record(*ns);
+                if *ns <= bounds().highest_ns() {
+                    histogram.record(*ns).unwrap();
+                }
             }
-            let cells = cells_of(timing.histogram());
+            prop_assert_eq!(&timing.histogram(), &histogram);
+            let cells = cells_of(&histogram);
             prop_assert_eq!(cells.count() + timing.exact().overflow, values.len() as u64);
             prop_assert_eq!(cells.percentile(q, timing.exact(), bounds()), timing.percentile(q));
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::cells::{Cells, count_up_to, lowest_in};
+use super::cells::{AllCells, Cells, count_up_to};
 use super::order::{rank, samples_for};
 use crate::clock::duration_ns;
 
@@ -133,9 +133,10 @@ impl Exact {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timing {
     bounds: Bounds,
-    histogram: Histogram<u64>,
+    /// Values within the bounds.
+    times: AllCells,
     /// Ages of what was cut off; none until something is. Ages beyond the bounds are left out.
-    ages: Option<Box<Histogram<u64>>>,
+    ages: Option<AllCells>,
     exact: Exact,
 }
 
@@ -143,13 +144,14 @@ impl Timing {
     /// An empty distribution.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, histogram: bounds.histogram(), ages: None, exact: Exact::EMPTY }
+        Self { bounds, times: AllCells::new(bounds), ages: None, exact: Exact::EMPTY }
     }
 
     /// A distribution from its parts, as they came over a pipe or from a file.
     #[must_use]
     pub fn from_parts(bounds: Bounds, histogram: Histogram<u64>, ages: Option<Histogram<u64>>, exact: Exact) -> Self {
-        Self { bounds, histogram, ages: ages.map(Box::new), exact }
+        let times = AllCells::of(&histogram, bounds);
+        Self { bounds, times, ages: ages.map(|ages| AllCells::of(&ages, bounds)), exact }
     }
 
     /// The exact figures.
@@ -158,16 +160,16 @@ impl Timing {
         &self.exact
     }
 
-    /// The histogram, without the values that overflowed.
+    /// Return the histogram, without the values that overflowed.
     #[must_use]
-    pub const fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
+    pub fn histogram(&self) -> Histogram<u64> {
+        self.times.histogram(self.bounds)
     }
 
     /// Return the ages of what was cut off, without ages beyond the bounds; none when nothing was.
     #[must_use]
-    pub fn ages(&self) -> Option<&Histogram<u64>> {
-        self.ages.as_deref()
+    pub fn ages(&self) -> Option<Histogram<u64>> {
+        self.ages.as_ref().map(|ages| ages.histogram(self.bounds))
     }
 
     /// Records one value.
@@ -177,8 +179,10 @@ impl Timing {
         self.exact.max_ns = self.exact.max_ns.max(ns);
         self.exact.sum_ns += u128::from(ns);
         // A value beyond the bounds is counted, not clipped: clipping hides the very outliers that matter.
-        if ns > self.bounds.highest_ns || self.histogram.record(ns).is_err() {
+        if ns > self.bounds.highest_ns {
             self.exact.overflow += 1;
+        } else {
+            self.times.record(ns, 1);
         }
     }
 
@@ -186,38 +190,35 @@ impl Timing {
     pub(crate) fn record_zeros(&mut self, count: u64) {
         self.exact.count += count;
         self.exact.min_ns = 0;
-        let recorded = self.histogram.record_n(0, count);
-        debug_assert!(recorded.is_ok(), "every histogram has a cell for 0");
+        self.times.record(0, count);
     }
 
     /// Counts an attempt that was cut off after `age_ns`: its true time is not known, only that it is no less.
     pub fn censor(&mut self, age_ns: u64) {
         self.exact.censor(age_ns);
-        let ages = self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram()));
-        // Beyond the bounds it is left out, and ranks above all that are not. The histogram itself would take some that are beyond.
+        let ages = self.ages.get_or_insert_with(|| AllCells::new(self.bounds));
+        // Beyond the bounds it is left out, and ranks above all that are not.
         if age_ns <= self.bounds.highest_ns {
-            let _ = ages.record(age_ns);
+            ages.record(age_ns, 1);
         }
     }
 
     /// Adds `other`, which must have the same bounds: all histograms of one run do.
     pub fn merge(&mut self, other: &Self) {
-        let Self { bounds: _, histogram, ages, exact } = other;
-        let mut added = self.histogram.add(histogram);
+        let Self { bounds: _, times, ages, exact } = other;
+        self.times.merge(times);
         if let Some(ages) = ages {
-            let own = self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram()));
-            added = added.and(own.add(&**ages));
+            self.ages.get_or_insert_with(|| AllCells::new(self.bounds)).merge(ages);
         }
-        debug_assert!(added.is_ok(), "histograms of one run share their bounds");
         self.exact.merge(exact);
     }
 
     /// Adds a distribution of the same bounds that is known by its cells: its times, how old those were that were cut off,
     /// its exact figures.
     pub(crate) fn add_cells(&mut self, times: &Cells, ages: Option<&Cells>, exact: &Exact) {
-        fill(&mut self.histogram, times);
+        self.times.add_cells(times);
         if let Some(ages) = ages {
-            fill(self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram())), ages);
+            self.ages.get_or_insert_with(|| AllCells::new(self.bounds)).add_cells(ages);
         }
         self.exact.merge(exact);
     }
@@ -225,28 +226,25 @@ impl Timing {
     /// Adds times of which only the exact figures are known, each as the least that it can be; no age is below `youngest_ns`.
     pub(crate) fn add_lower_bound(&mut self, exact: &Exact, youngest_ns: u64) {
         let inside = exact.count.saturating_sub(exact.overflow);
-        let ages = self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram()));
-        let _ = self.histogram.record_n(exact.min_ns.min(self.bounds.highest_ns), inside);
-        let _ = ages.record_n(youngest_ns.min(self.bounds.highest_ns), exact.censored);
+        let ages = self.ages.get_or_insert_with(|| AllCells::new(self.bounds));
+        self.times.record(exact.min_ns.min(self.bounds.highest_ns), inside);
+        ages.record(youngest_ns.min(self.bounds.highest_ns), exact.censored);
         self.exact.merge(exact);
     }
 
     /// Least of the ages of what was cut off, ns; the end of time when nothing was.
     pub(crate) fn youngest_ns(&self) -> u64 {
-        self.ages.as_ref().filter(|ages| !ages.is_empty()).map_or(u64::MAX, |ages| ages.min())
+        self.ages.as_ref().and_then(AllCells::least).unwrap_or(u64::MAX)
     }
 
     /// The least that the `q`-th quantile can be, ns, with each attempt that was cut off at its age; none with too few samples.
     #[must_use]
     pub fn least_percentile_ns(&self, q: f64) -> Option<u64> {
         let rank = self.exact.rank(q)?;
-        let mut known = self.histogram.clone();
-        if let Some(ages) = &self.ages {
-            let added = known.add(&**ages);
-            debug_assert!(added.is_ok(), "both have the bounds of the run");
-        }
+        let mut known = self.times.clone();
+        self.ages.iter().for_each(|ages| known.merge(ages));
         let greatest = self.exact.max_ns.max(self.exact.oldest_ns);
-        Some(value_at(&known, rank).map_or(self.bounds.highest_ns, |value| value.min(greatest)))
+        Some(known.value_at(rank).map_or(self.bounds.highest_ns, |value| value.min(greatest)))
     }
 
     /// The arithmetic mean, ns; none when empty.
@@ -263,7 +261,7 @@ impl Timing {
     #[must_use]
     pub fn percentile(&self, q: f64) -> Percentile {
         let Some(rank) = self.exact.rank(q) else { return Percentile::TooFew };
-        let most = value_at(&self.histogram, rank).map(|value| value.min(self.exact.max_ns));
+        let most = self.times.value_at(rank).map(|value| value.min(self.exact.max_ns));
         if self.ages.is_none() {
             return most.map_or(Percentile::AtLeast(self.bounds.highest_ns), Percentile::Exact);
         }
@@ -274,22 +272,6 @@ impl Timing {
             (least, _) => Percentile::AtLeast(least),
         }
     }
-}
-
-/// Adds the values of cells of its own bounds.
-fn fill(histogram: &mut Histogram<u64>, cells: &Cells) {
-    for (cell, count) in &cells.0 {
-        let added = histogram.record_n(lowest_in(*cell), *count);
-        debug_assert!(added.is_ok(), "histograms of one run share their bounds");
-    }
-}
-
-/// The value of so high a rank; none above all of them. No rank is below the first.
-fn value_at(histogram: &Histogram<u64>, rank: u64) -> Option<u64> {
-    let inside = histogram.len();
-    // Half a rank lower the quotient is of that rank, however it is rounded.
-    let quantile = || (rank.max(1) as f64 - 0.5) / inside as f64;
-    (rank <= inside && inside > 0).then(|| histogram.value_at_quantile(quantile()))
 }
 
 #[cfg(test)]

@@ -179,7 +179,8 @@ fn a_closed_loop_hides_a_stall_from_all_but_its_lanes() {
     let (engine, _) = run(&shard(1 << 40, 10, None), Some((at(10_000), at(11_000))), Duration::from_secs(30));
     engine.totals(|stats, peak, _| {
         let service = stats.timing(Series::ServiceOk).unwrap();
-        let slow = service.histogram().iter_recorded().filter(|step| step.value_iterated_to() > 100_000_000);
+        let histogram = service.histogram();
+        let slow = histogram.iter_recorded().filter(|step| step.value_iterated_to() > 100_000_000);
         assert_eq!(slow.map(|step| step.count_at_value()).sum::<u64>(), 10);
         assert_eq!(service.percentile(0.999), crate::stats::Percentile::Exact(1_000_447));
         assert_eq!(peak, 10);

@@ -122,7 +122,7 @@ impl Latency {
 
 fn encode(timing: &Timing) -> Option<String> {
     let mut v2 = Vec::new();
-    V2Serializer::new().serialize(timing.histogram(), &mut v2).ok()?;
+    V2Serializer::new().serialize(&timing.histogram(), &mut v2).ok()?;
     Some(STANDARD.encode(v2))
 }
 

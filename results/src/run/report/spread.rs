@@ -21,7 +21,7 @@ pub struct Spread {
 impl Spread {
     /// None without a value within the histogram's bounds.
     pub(super) fn of(timing: &Timing) -> Option<Self> {
-        Self::of_histogram(timing.histogram())
+        Self::of_histogram(&timing.histogram())
     }
 
     /// None without a value; of a histogram of ns.
