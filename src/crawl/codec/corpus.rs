@@ -178,6 +178,13 @@ pub(super) const CORPUS: &[ResponseCase] = &[
         Malformed::TransferEncoding,
     ),
     broken("HTTP/1.1 200 OK\r\ntransfer-encoding: , chunked\r\n\r\n0\r\n\r\n", Malformed::TransferEncoding),
+    broken(
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: \u{a1} chunked, chunked\r\n\r\n0\r\n\r\n",
+        Malformed::TransferEncoding,
+    ),
+    broken("HTTP/1.1 200 OK\r\ntransfer-encoding: x;a=\u{a1}, chunked\r\n\r\n0\r\n\r\n", Malformed::TransferEncoding),
+    broken("HTTP/1.1 200 OK\r\ntransfer-encoding: a b, chunked\r\n\r\n0\r\n\r\n", Malformed::TransferEncoding),
+    whole("HTTP/1.1 200 OK\r\ntransfer-encoding: x ; a=\"b c\", chunked\r\n\r\n0\r\n\r\n", 200, "", Kept(0)),
     broken("HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", Malformed::TransferEncoding),
     broken("HTTP/1.1 200 OK\r\ntransfer-encoding : chunked\r\n\r\n0\r\n\r\n", HEADER_NAME),
     broken("HTTP/1.1 200 OK\r\n content-length: 2\r\n\r\nok", HEADER_NAME),

@@ -1,5 +1,7 @@
 //! Framing of a response, read from its head: RFC 9112, 6.3, and the strict reading where that leaves a choice.
 
+use http::Method;
+
 use super::{Malformed, RequestKind};
 use crate::crawl::header_fields::HeaderFields;
 
@@ -75,10 +77,17 @@ enum Coding {
 fn add_codings(before: Option<Coding>, value: &[u8]) -> Coding {
     list(value).fold(before.unwrap_or(Coding::Other), |before, token| match before {
         Coding::Chunked | Coding::Invalid => Coding::Invalid,
-        Coding::Other if token.is_empty() => Coding::Invalid,
         Coding::Other if token.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
-        Coding::Other => Coding::Other,
+        Coding::Other if is_coding(token) => Coding::Other,
+        Coding::Other => Coding::Invalid,
     })
+}
+
+/// True if an element of the list is a name, perhaps with parameters, in ASCII: RFC 9112, 7.
+fn is_coding(text: &[u8]) -> bool {
+    let name = text.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
+    // A method is a token, too.
+    Method::from_bytes(name).is_ok() && text.is_ascii()
 }
 
 /// The length that all fields so far agree on; none when they differ or are no numbers.

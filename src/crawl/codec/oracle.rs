@@ -22,7 +22,7 @@ use super::*;
 type OracleResponse = Option<(u16, Vec<u8>)>;
 
 /// Responses that hyper accepts and the decoder refuses: a part of their bytes, hyper's reading of their content, and the reason.
-const STRICTER: [(&str, &str, &str); 12] = [
+const STRICTER: [(&str, &str, &str); 15] = [
     ("content-length: 2\r\ntransfer-encoding: chunked", "ok", "both lengths: the mark of a smuggled response"),
     ("transfer-encoding: gzip\r\n\r\nok", "ok", "nothing asked for a coding, and the end is a guess"),
     ("transfer-encoding: identity", "ok", "as above"),
@@ -32,6 +32,9 @@ const STRICTER: [(&str, &str, &str); 12] = [
     ("transfer-encoding: chunked, chunked", "", "chunked twice, or read twice"),
     ("transfer-encoding: chunked\r\ntransfer-encoding: chunked", "", "as above"),
     ("transfer-encoding: , chunked", "", "an empty element is no coding"),
+    ("transfer-encoding: \u{a1} chunked", "0\r\n\r\n", "no coding has such a name, and the end is a guess"),
+    ("transfer-encoding: x;a=\u{a1}", "0\r\n\r\n", "as above"),
+    ("transfer-encoding: a b, chunked", "", "no coding has such a name"),
     ("2;a\0\r\n", "ok", "no extension has control characters"),
     ("00000000000000002\r\n", "ok", "more digits than a size has: padding without end"),
     ("101 Switching", "", "nothing asked for another protocol"),
