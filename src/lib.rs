@@ -48,6 +48,8 @@ use crawlmark_results::show::text::wrapped;
 use crawlmark_results::show::visible;
 
 use crate::cli::{Cli, Command};
+#[cfg(any(test, fuzzing))]
+pub use crate::run::request_file_laws;
 
 /// Runs the program on its own command line.
 #[must_use]

@@ -24,6 +24,8 @@ use crawlmark_results::show::plot;
 
 use self::output::{Output, OutputOptions};
 use self::reach::Checked;
+#[cfg(any(test, fuzzing))]
+pub use self::requests::laws as request_file_laws;
 use self::resolve::Resolved;
 pub(crate) use self::resolve::stranger;
 use crate::cli::{RunArgs, Typed};

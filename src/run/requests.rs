@@ -8,12 +8,15 @@
 //! | `har` | HTTP archives, as browsers save them |
 //! | `access_log` | access logs, common and combined |
 //! | `time` | times of requests |
+//! | `laws` | laws for any file, for fuzzing |
 //!
 //! No error may repeat the value of a header, or a body.
 
 mod access_log;
 mod har;
 mod json_lines;
+#[cfg(any(test, fuzzing))]
+pub mod laws;
 mod time;
 mod vegeta;
 
@@ -199,8 +202,9 @@ fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
     let mut words = first.split(u8::is_ascii_whitespace);
     let is_method = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_uppercase);
     match () {
-        () if words.next().is_some_and(is_method) && words.next().is_some() => vegeta::parse(text),
+        // First: the name of a host may look like a method, but no target has the time of a log.
         () if access_log::is_line(first) => access_log::parse(text),
+        () if words.next().is_some_and(is_method) && words.next().is_some() => vegeta::parse(text),
         () => Err(RequestsError::Unknown),
     }
 }

@@ -2,11 +2,8 @@
 
 use proptest::prelude::*;
 
+use super::laws::{check, shape};
 use super::*;
-
-fn shape() -> RequestShape {
-    RequestShape::new("GET", &["x-all: 1".to_owned()], Bytes::new()).unwrap()
-}
 
 fn file(text: &str, base: Option<&str>) -> Result<RequestFile, RequestsError> {
     let base = base.map(|url| Template::as_written(url).unwrap());
@@ -42,6 +39,7 @@ fn each_format_is_found_by_its_content() {
             &["GET http://a/1", "GET http://a/2", "DELETE http://b/3"],
         ),
         (combined, base, &["GET http://h:81/b?%7Bx%7D"]),
+        (&combined.replace("::1", "UNKNOWN"), base, &["GET http://h:81/b?%7Bx%7D"]),
         (har, None, &["POST https://h/p?q=%7Bx%7D"]),
     ] {
         assert_eq!(requests(&file(text, base).unwrap()), found, "{text}");
@@ -157,17 +155,6 @@ fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
         assert!(said.starts_with(says) || said.contains(says), "{text}: {said}");
         assert!(!said.contains("secret"), "{said}");
     }
-}
-
-/// Whatever the bytes, they are read or refused; what is read can be sent.
-fn check(bytes: &[u8]) {
-    let Ok(parsed) = parse(bytes) else { return };
-    let base = Template::as_written("http://h").unwrap();
-    let has_paths = parsed.entries.iter().any(|entry| entry.url.starts_with('/'));
-    let urls: Vec<String> = parsed.entries.iter().map(|entry| entry.url.clone()).collect();
-    let Ok(file) = build(parsed, has_paths.then_some(&base), &shape()) else { return };
-    assert_eq!(file.lines.len(), urls.len());
-    assert!(file.times.as_ref().is_ok_and(|times| times.iter().min() == Some(&Duration::ZERO)) || file.times.is_err());
 }
 
 const PARTS: &[&str] = &[

@@ -1,0 +1,60 @@
+//! Laws that hold for any file whatever: it is read or refused in one line, and what is read can be sent. Fuzzing calls them, and so does
+//! a test.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{RequestFile, RequestsError, build, lines, parse};
+use crate::crawl::{RequestShape, Template};
+
+/// Return the request of lines without one of their own.
+pub(super) fn shape() -> RequestShape {
+    let read = RequestShape::new("GET", &["x-all: 1".to_owned()], Bytes::new());
+    read.unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+/// Check the laws on a file with these bytes. Files that name body files are left out: those are not read.
+///
+/// # Panics
+/// If one does not hold.
+pub fn check(bytes: &[u8]) {
+    if lines(bytes).any(|(_, line)| line.starts_with(b"@")) {
+        return;
+    }
+    match read(bytes) {
+        Ok(file) => check_read(&file),
+        Err(error) => {
+            let said = error.message();
+            // Other control characters are written by their numbers at the terminal.
+            assert!(said.len() > 10 && !said.contains('\n'), "{said:?}");
+        }
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<RequestFile, RequestsError> {
+    let parsed = parse(bytes)?;
+    let base = Template::as_written("http://h").map_err(RequestsError::Template)?;
+    let has_paths = parsed.entries.iter().any(|entry| entry.url.starts_with('/'));
+    let places = parsed.entries.len();
+    let file = build(parsed, has_paths.then_some(&base), &shape())?;
+    assert_eq!(file.lines.len(), places);
+    Ok(file)
+}
+
+fn check_read(file: &RequestFile) {
+    let lines = file.lines.len();
+    assert!(lines > 0 && file.weights.as_ref().is_none_or(|weights| weights.len() == lines));
+    if let Ok(times) = &file.times {
+        assert_eq!((times.len(), times.iter().min()), (lines, Some(&Duration::ZERO)));
+    }
+    for line in &file.lines {
+        let url = line.template.to_string();
+        assert_eq!(Template::as_written(&url).as_ref(), Ok(&line.template), "{url:?}");
+        assert!(!url.contains([' ', '\r', '\n']), "{url:?} would end the first line of its request");
+        let Some(shape) = &line.shape else { continue };
+        let body = shape.body(7);
+        let length = shape.fields().0.get("content-length").map(|length| length.to_str().map(str::to_owned));
+        assert!(length.is_none_or(|length| length.is_ok_and(|length| length == body.len().to_string())), "{url:?}");
+    }
+}
