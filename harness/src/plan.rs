@@ -133,6 +133,9 @@ pub struct RunPlan {
     pub at_start: u64,
     /// Arrival process of the requests.
     pub arrivals: Arrivals,
+    /// Requests of an open loop that may wait for a connection, over all shards; more are dropped. None for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<u32>,
     /// Times of the items, if they are replayed. Too many for a result, which has their mean rate.
     #[serde(skip)]
     pub recorded: Recorded,
@@ -180,6 +183,7 @@ impl RunPlan {
             burst: 0,
             at_start: 0,
             arrivals: Arrivals::Asap,
+            queue: None,
             recorded: Recorded::default(),
             pacing: Pacing::Sleep,
             throttling: ThrottlingPolicy::default(),
@@ -294,6 +298,9 @@ impl RunPlan {
         if arrivals.gaps().is_some() && per_s > MAX_ARRIVALS_PER_S * u64::from(self.shards) {
             return Err(PlanError::ArrivalsTooFast(per_s));
         }
+        if let (Some(queue), Arrivals::Asap | Arrivals::Waves | Arrivals::Replay) = (self.queue, arrivals) {
+            return Err(PlanError::Queue { queue, arrivals });
+        }
         if arrivals.gaps().is_some() && self.burst > 0 {
             return Err(PlanError::BurstOfArrivals(arrivals));
         }
@@ -366,6 +373,7 @@ impl RunPlan {
             items_of_run: self.ids.len(),
             budget: self.rate.filter(|_| self.has_budget()).map(|rate| self.budget(&rate, i)),
             arrivals: self.arrivals,
+            queue: self.queue.and_then(|queue| usize::try_from(split_share(queue.into(), parts, i)).ok()),
             recorded: self.recorded.clone(),
             pacing: self.pacing,
             timetable: timed.map(|(gaps, rate)| TimetablePlan {
@@ -407,6 +415,8 @@ pub struct ShardPlan {
     pub budget: Option<Budget>,
     /// Arrival process of its requests.
     pub arrivals: Arrivals,
+    /// Its requests that may wait for a connection in an open loop; none for no limit.
+    pub queue: Option<usize>,
     /// Times of the items of the run, if they are replayed; that of item 0 is the first.
     #[serde(skip)]
     pub recorded: Recorded,

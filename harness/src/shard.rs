@@ -341,7 +341,7 @@ where
             }
             () = tokio::time::sleep_until(clock.instant(next_look.min(cut))) => {
                 let now = clock.now();
-                let yet_to_go = engine.gate().yet_to_go(now);
+                let yet_to_go = engine.yet_to_go(now);
                 let is_cut = now >= cut;
                 let complete = engine.intervals(|intervals| {
                     if is_cut {

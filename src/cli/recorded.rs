@@ -70,6 +70,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "rate",
             "arrivals",
             "speed",
+            "queue",
             "pacing",
             "warmup",
             "grace",

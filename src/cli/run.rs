@@ -152,11 +152,11 @@ Schedule requests: asap, waves, constant, poisson or replay
              --retries or --follow. sched_lag in the result is the delay from
              the recorded time until the request was sent.
 
-In an open loop --rate is the schedule of requests: none is skipped, and
-late ones are sent at once. While the target throttles, the schedule is
-delayed, and the report says by how much. --connections limits requests
-in flight. Set it to at least RATE x the longest response time; otherwise
-you measure the wait for a connection.
+In an open loop --rate is the schedule of requests: none is skipped unless
+--queue is full, and late ones are sent at once. While the target throttles,
+the schedule is delayed, and the report says by how much. --connections
+limits requests in flight. Set it to at least RATE x the longest response
+time; otherwise you measure the wait for a connection.
 
   crawlmark run http://127.0.0.1:8080/items --rate 2000 -d 30s \\
       --arrivals constant -c 1000 --warmup 5s";
@@ -370,6 +370,12 @@ pub struct RunArgs {
     /// Replay X times as fast as recorded, 0.001 to 1000 [default: 1]
     #[arg(long, value_name = "X", value_parser = parse_speed, help_heading = "Load")]
     pub speed: Option<f64>,
+    /// Open loop: drop due requests while N wait for a connection
+    ///
+    /// 0 drops each one that finds no connection free. Dropped requests are counted (`dropped`) and have no response time; k6 calls them
+    /// dropped iterations. Their items are left to later requests. Default: all wait, and none is dropped before the end.
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1_000_000), help_heading = "Load")]
+    pub queue: Option<u32>,
     /// Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
     #[arg(long, value_name = "sleep|coarse|spin", default_value = Pacing::Sleep.name(), long_help = PACING, help_heading = "Load")]
     pub pacing: Pacing,

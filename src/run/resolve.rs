@@ -177,6 +177,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         burst,
         at_start,
         arrivals: args.arrivals,
+        queue: args.queue,
         recorded,
         pacing: args.pacing,
         throttling: args.throttling.resolve(args.arrivals),

@@ -25,6 +25,21 @@ fn c1_all_that_was_scheduled_is_sent_or_dropped_and_the_target_counts_what_was_s
 }
 
 #[test]
+fn a_bounded_queue_drops_what_it_has_no_room_for_and_each_item_is_done() {
+    // Two connections of 50 ms each sustain 40 of 400 requests a second.
+    let slow = Target::start("--processes 1 --latency 50ms");
+    let (report, _) = confirmed(&slow, "--rate 400 --ids 0..60 --arrivals constant -s 2 -c 2 --queue 4");
+    report.assert_states(&[("ok", 60)]);
+    let dropped = report.count("/totals/dropped");
+    assert!(dropped > 300, "{dropped}");
+    assert_eq!(report.count("/schedule/scheduled"), 60 + dropped);
+    assert_eq!(report.count("/schedule/dropped_by/concurrency"), dropped);
+    assert_eq!(report.count("/latency/response/censored"), 0);
+    let reasons = report.at("/validity/reasons").to_string();
+    assert!(reasons.contains("found the queue full (--queue)"), "{reasons}");
+}
+
+#[test]
 fn c2_the_shards_ids_are_disjoint_and_together_the_range() {
     // Reading the report checks what the shards held; the target saw each ID once and no other.
     for shards in [1, 3, 7] {

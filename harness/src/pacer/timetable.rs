@@ -43,7 +43,7 @@ pub struct Timetable {
     position: u128,
     next: Nanos,
     shift_ns: u64,
-    /// Those that were taken and given back, in order; all before the next one.
+    /// Those that were taken and given back, or wait in a bounded queue, in order; all before the next one.
     returned: VecDeque<Nanos>,
     taken: u64,
     /// Times of the items, if these are replayed.
@@ -135,6 +135,23 @@ impl Timetable {
             }
             self.take();
             Some(due)
+        })
+    }
+
+    /// Keeps `most` of those that are due before `now`, the first ones, and says when each of the others was scheduled, which are
+    /// taken.
+    pub(crate) fn overflow(&mut self, now: Nanos, most: usize) -> impl Iterator<Item = Nanos> + '_ {
+        std::iter::from_fn(move || {
+            while self.next < now {
+                let due = self.next;
+                self.advance();
+                if self.returned.len() >= most {
+                    self.taken += 1;
+                    return Some(due);
+                }
+                self.returned.push_back(due);
+            }
+            None
         })
     }
 

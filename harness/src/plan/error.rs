@@ -71,6 +71,14 @@ pub enum PlanError {
         /// Times that it has.
         times: u64,
     },
+    /// Requests that may not be dropped.
+    #[error("--queue {queue} needs --arrivals constant or poisson: with {arrivals} no request is dropped")]
+    Queue {
+        /// As asked.
+        queue: u32,
+        /// As asked.
+        arrivals: Arrivals,
+    },
     /// A burst where none can be.
     #[error(
         "--burst is for budgets: with --arrivals {0} each request has its own time, and a late one is sent at once"

@@ -8,7 +8,7 @@ use crate::fixtures::plan;
 #[test]
 fn a_plan_that_makes_no_sense_names_its_flag() {
     type Spoil = fn(&mut RunPlan);
-    let cases: [(Spoil, &str); 14] = [
+    let cases: [(Spoil, &str); 15] = [
         (|p| p.ids.end = p.ids.start, "--ids 0..0 holds no ID: write"),
         (|p| p.shards = 0, "--shards"),
         (|p| p.connections = 1, "--connections"),
@@ -19,6 +19,7 @@ fn a_plan_that_makes_no_sense_names_its_flag() {
         (|p| p.throttling.max_pause = Duration::ZERO, "--max-pause 0s is out of range: 1ms to a year"),
         (|p| p.shard_deadline = Duration::ZERO, "--shard-deadline 0s is out of range: at least 1s"),
         (|p| p.arrivals = Arrivals::Constant, "--arrivals constant needs a --rate"),
+        (|p| p.queue = Some(3), "--queue 3 needs --arrivals constant or poisson"),
         (|p| p.pacing = Pacing::Spin, "--pacing spin needs a --rate"),
         (
             |p| {
@@ -132,6 +133,7 @@ proptest! {
         (run.shards, run.connections) = (shards, shards + more);
         run.rate = Some(Rate { permits, period_ns: 1_000_000_000 });
         run.burst = u64::from(shards) + spare;
+        run.queue = Some(more);
         let parts = run.split(&[]);
         prop_assert_eq!(parts.first().unwrap().ids.start, run.ids.start);
         prop_assert_eq!(parts.last().unwrap().ids.end, run.ids.end);
@@ -139,6 +141,7 @@ proptest! {
             prop_assert_eq!(pair[0].ids.end, pair[1].ids.start);
         }
         prop_assert_eq!(parts.iter().map(|p| p.connections).sum::<u32>(), run.connections);
+        prop_assert_eq!(parts.iter().filter_map(|p| p.queue).sum::<usize>(), more as usize);
         let budgets: Vec<Budget> = parts.iter().filter_map(|p| p.budget).collect();
         prop_assert_eq!(budgets.iter().map(|b| b.burst).sum::<u64>(), run.burst);
         // The shards together never exceed the rate, and fall short of it by rounding only.

@@ -273,6 +273,7 @@ impl<W: Workload> Engine<W> {
     /// request of an open loop that was due is dropped.
     pub(super) fn close(&self, end: Nanos) {
         let Closed { given_up, dropped } = self.gate.close(end);
+        self.count_dropped();
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         // The items that were to be tried again were due first.
@@ -284,6 +285,23 @@ impl<W: Workload> Engine<W> {
             let first_intended = (n >= again).then_some(intended);
             books.drop_request(first_intended, Dropped { intended, admitted }, end);
         }
+    }
+
+    /// Counts the requests that were dropped because the queue was full. They have no time: nobody waited for them.
+    fn count_dropped(&self) {
+        for intended in self.gate.take_dropped() {
+            let mut books = self.books.borrow_mut();
+            books.stats.drop_request();
+            books.intervals.drop_request(intended, &Unfinished::default());
+        }
+    }
+
+    /// In an open loop, when the oldest request was scheduled that has yet to go; the end of time when there is none, and in a
+    /// closed one.
+    pub(super) fn yet_to_go(&self, now: Nanos) -> Nanos {
+        let yet_to_go = self.gate.yet_to_go(now);
+        self.count_dropped();
+        yet_to_go
     }
 
     /// Takes back the attempt of a lane that the closed gate withdrew before its request was sent, as if it had not begun.

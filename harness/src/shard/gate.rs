@@ -346,6 +346,7 @@ impl Gate {
     /// budget's from then on, not one for a connection.
     pub(super) fn settle(&self, lane: usize, permit: &mut Permit, attempt: &Attempt) -> Fate {
         let mut inner = self.inner.borrow_mut();
+        inner.drop_overflow(attempt.done);
         inner.under_way -= 1;
         let is_counted = self.lanes[lane].is_counted.take();
         match self.lanes[lane].sending.take() {
@@ -496,6 +497,7 @@ impl Gate {
         if inner.state == State::Closed {
             return Closed::default();
         }
+        inner.drop_overflow(end);
         inner.state = State::Closed;
         let dropped = inner.drop_due(end);
         let given_up = inner.give_up();
@@ -547,7 +549,7 @@ impl Gate {
     /// In an open loop, for how long the next request to go has been due at `now`, ms; 0 when none is, and in a closed one.
     pub(super) fn behind_ms(&self, now: Nanos) -> u32 {
         let mut inner = self.inner.borrow_mut();
-        inner.skip_idle(now);
+        inner.update_timetable(now);
         let behind_ns = inner.due().map_or(0, |due| now.since(due));
         u32::try_from(behind_ns / 1_000_000).unwrap_or(u32::MAX)
     }
@@ -556,7 +558,7 @@ impl Gate {
     /// closed one.
     pub(super) fn yet_to_go(&self, now: Nanos) -> Nanos {
         let mut inner = self.inner.borrow_mut();
-        inner.skip_idle(now);
+        inner.update_timetable(now);
         let is_open = inner.state != State::Closed;
         let Some(due) = inner.due() else { return Nanos(u64::MAX) };
         let due = if is_open { due } else { Nanos(u64::MAX) };
@@ -567,8 +569,13 @@ impl Gate {
     /// one.
     pub(super) fn overdue(&self, now: Nanos, most: usize) -> Vec<Nanos> {
         let mut inner = self.inner.borrow_mut();
-        inner.skip_idle(now);
+        inner.update_timetable(now);
         if inner.state == State::Closed { Vec::new() } else { inner.overdue(now, most) }
+    }
+
+    /// Take the scheduled times of requests that were dropped because the queue was full, each once.
+    pub(super) fn take_dropped(&self) -> Vec<Nanos> {
+        std::mem::take(&mut self.inner.borrow_mut().dropped)
     }
 
     /// Use of the budgets of the run and of its hosts, as far as they have any.

@@ -381,7 +381,7 @@ pub struct TimetableUse {
     pub scheduled: u64,
     /// Scheduled requests that throttle pauses moved past the end, so that they never went.
     pub postponed: u64,
-    /// The limit that the requests waited for which were due at the end and were dropped; none when none was.
+    /// The limit that dropped requests waited for; none when none was dropped.
     pub dropped_by: Option<Binding>,
     /// Total delay of the schedule by throttle pauses, ns.
     pub shifted_ns: u64,

@@ -29,6 +29,7 @@ pub(super) fn plan(shards: u32) -> RunPlan {
         at_start: 0,
         arrivals: Arrivals::Asap,
         recorded: crawlmark_harness::plan::Recorded::default(),
+        queue: None,
         pacing: Pacing::Sleep,
         throttling: ThrottlingPolicy::default(),
         per_host: PerHost::default(),

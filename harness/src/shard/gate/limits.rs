@@ -86,6 +86,8 @@ pub(super) struct Limits {
     pub(super) state: State,
     /// IDs whose requests were let through and withdrawn at the end, before they were sent.
     returned: u64,
+    /// When those were scheduled that found the queue full and are yet to be counted.
+    pub(super) dropped: Vec<Nanos>,
     /// The timetable's use, noted when the gate is closed.
     left_over: LeftOver,
 }
@@ -165,6 +167,7 @@ impl Limits {
             turns: Vec::new(),
             state: State::Open,
             returned: 0,
+            dropped: Vec::new(),
             left_over: LeftOver::default(),
         }
     }
@@ -181,7 +184,7 @@ impl Limits {
 
     /// Adds IDs at `now`.
     pub(super) fn receive(&mut self, range: IdRange, now: Nanos) {
-        self.skip_idle(now);
+        self.update_timetable(now);
         self.supply.receive(range);
         if self.state == State::Idle && !range.is_empty() {
             self.state = State::Open;
@@ -281,7 +284,7 @@ impl Limits {
     /// Admit an attempt at `now`, for a lane that has been free since `free`, if every limit allows it.
     pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
         self.waits = Waits::ForTime;
-        self.skip_idle(now);
+        self.update_timetable(now);
         if self.plan.arrivals == Arrivals::Waves {
             self.left_in_wave = if self.under_way == 0 { self.plan.in_flight() } else { self.left_in_wave };
             if self.left_in_wave == 0 {
@@ -332,13 +335,17 @@ impl Limits {
         self.waiting.push_front((lane, free));
     }
 
-    /// Leaves out what the timetable says of a time before `now` in which there was nothing to do.
-    pub(super) fn skip_idle(&mut self, now: Nanos) {
-        if let Some(table) = self.limiter.pacer.timetable()
-            && let Some(since) = self.supply.nothing_before()
+    /// Leaves out what the timetable says of a time before `now` in which there was nothing to do, and drops what came in it while the
+    /// queue was full.
+    pub(super) fn update_timetable(&mut self, now: Nanos) {
+        let Some(table) = self.limiter.pacer.timetable() else { return };
+        if let Some(since) = self.supply.nothing_before()
             && self.behind.is_empty()
         {
             table.skip_before(since.min(now));
+        }
+        if let Some(queue) = self.plan.queue.filter(|_| self.state != State::Closed) {
+            self.bound_queue(queue, now);
         }
     }
 

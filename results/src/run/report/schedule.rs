@@ -24,9 +24,9 @@ pub struct ScheduleReport {
     /// Requests that the timetable held until the end of the run, as far as there were items for them: attempts, dropped and
     /// postponed ones.
     pub scheduled: u64,
-    /// Scheduled requests that were due and never went, because a limit held them back until the end; see `dropped_by`.
+    /// Scheduled requests that were due and never went, because a limit held them back until the end or the queue was full; see `dropped_by`.
     pub dropped: u64,
-    /// The dropped ones by the limit that they waited for at the end, by the names of `binding`. Empty of an older version.
+    /// The dropped ones by the limit that they waited for, by the names of `binding`. Empty of an older version.
     #[serde(default)]
     pub dropped_by: BTreeMap<Binding, u64>,
     /// Those that throttle pauses moved past the end of the run: never sent. 0 of an older version, which did not count them

@@ -41,7 +41,7 @@ pub struct ShardReport {
     /// [`ScheduleReport::postponed`](super::ScheduleReport::postponed). Null in a closed loop, and of an older version.
     #[serde(default)]
     pub postponed: Option<u64>,
-    /// The limit that its dropped requests waited for at the end; null when none was dropped, and of an older version.
+    /// The limit that its dropped requests waited for; null when none was dropped, and of an older version.
     #[serde(default)]
     pub dropped_by: Option<Binding>,
     /// Requests that its part of the timetable held after it had died; see

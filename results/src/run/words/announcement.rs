@@ -46,6 +46,12 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     if let Some(duration) = plan.duration {
         rows.push(("time", format!("{} at most", humantime::format_duration(duration))));
     }
+    if let Some(queue) = plan.queue {
+        rows.push((
+            "queue",
+            format!("{} requests at most wait for a connection; more are dropped", grouped(queue.into())),
+        ));
+    }
     match plan.pacing {
         Pacing::Sleep => {}
         Pacing::Coarse => rows.push(("pacing", "coarse: what is due within 1ms goes together".to_owned())),

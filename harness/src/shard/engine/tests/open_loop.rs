@@ -4,6 +4,7 @@ use super::*;
 use crate::clock::duration_ns;
 use crate::plan::{Arrivals, Gaps, Recorded, RunPlan};
 use crate::stats::Percentile;
+use crate::wire::Binding;
 
 /// One shard at 1,000/s for so long, over so many connections.
 pub(super) fn timed(connections: u32, duration: Duration) -> ShardPlan {
@@ -160,6 +161,46 @@ fn what_was_due_and_never_went_is_dropped_and_counted_at_its_age() {
 }
 
 #[test]
+fn what_finds_the_queue_full_is_dropped_and_has_no_time() {
+    // All ten connections are held from 10 s to 11.001 s: those due from 10.010 s to 11 s find none free.
+    let stall = Some((ms(10_000), ms(11_000)));
+    for (queue, dropped) in [(0, 991), (50, 941), (991, 0)] {
+        let plan = ShardPlan { queue: Some(queue), ..timed(10, Duration::from_secs(12)) };
+        let (ran, _) = run(&plan, stall, Duration::from_secs(12));
+        let used = ran.gate().timetable_use().unwrap();
+        assert_eq!((used.scheduled, used.postponed), (12_000, 0));
+        assert_eq!(used.dropped_by, (dropped > 0).then_some(Binding::Concurrency));
+        ran.totals(|stats, _, _| {
+            let requests = &stats.counters.requests;
+            assert_eq!((requests.dropped, requests.attempts), (dropped, 12_000 - dropped), "{queue}");
+            let response = stats.timing(Series::ResponseOk).unwrap().exact();
+            assert_eq!((response.count, response.censored), (12_000 - dropped, 0));
+        });
+        let rows = ran.intervals(|intervals| intervals.take_all(Meters::default()));
+        let counts: Vec<_> =
+            rows.iter().map(|row| (row.scheduled.requests, row.stats.counters.requests.dropped)).collect();
+        assert!(counts[..12].iter().all(|(scheduled, _)| *scheduled == 1_000), "{counts:?}");
+        assert_eq!(counts[10].1 + counts[11].1, dropped, "{counts:?}");
+    }
+}
+
+#[test]
+fn what_there_is_no_item_for_is_not_dropped() {
+    // Ten of 100 items are held for a second, so 90 are left for the requests that come in it.
+    for (queue, dropped) in [(80, 911), (90, 0)] {
+        let ids = IdRange { start: 0, end: 100 };
+        let plan = ShardPlan { queue: Some(queue), ids, ..timed(10, Duration::from_secs(12)) };
+        let (ran, _) = run(&plan, Some((ms(0), ms(1_000))), Duration::from_secs(12));
+        let scheduled = ran.gate().timetable_use().unwrap().scheduled;
+        ran.totals(|stats, _, _| {
+            let counters = &stats.counters;
+            assert_eq!((counters.items.ok, counters.requests.dropped), (100, dropped));
+            assert_eq!(scheduled, 100 + dropped);
+        });
+    }
+}
+
+#[test]
 fn shards_take_turns_and_a_warm_up_is_counted_and_not_timed() {
     let mut whole = plan();
     (whole.shards, whole.connections, whole.ids.end, whole.warmup) = (3, 30, 1 << 40, Duration::from_secs(1));
@@ -260,6 +301,23 @@ fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection(
         assert_eq!((second.intended, waits(&second)), (ms(1), [30_000_000, 0]));
         let third = gate.admit(0, clock.now()).await.unwrap();
         assert_eq!((third.intended, waits(&third)), (ms(2), [30_000_000, 0]));
+    });
+}
+
+#[test]
+fn a_queue_that_fills_while_the_client_does_not_run_lacks_no_connection() {
+    let plan = ShardPlan { queue: Some(0), ..timed(3, Duration::from_secs(1)) };
+    virtual_time().block_on(async {
+        let clock = Clock::start();
+        let gate = crate::shard::gate::Gate::new(clock, &plan, clock.now(), Box::new(|_| 0));
+        assert!(gate.admit(0, clock.now()).await.is_some());
+        // Another lane waits for the next request, which nobody lets through.
+        assert!(tokio::time::timeout(Duration::ZERO, gate.admit(1, clock.now())).await.is_err());
+        tokio::time::advance(40 * MS).await;
+        let due = clock.now().0.div_ceil(1_000_000) - 1;
+        gate.yet_to_go(clock.now());
+        assert_eq!(gate.take_dropped().len() as u64, due - 2, "two lanes are free");
+        assert_eq!(gate.timetable_use().unwrap().dropped_by, Some(Binding::Idle));
     });
 }
 

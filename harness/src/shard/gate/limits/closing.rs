@@ -1,5 +1,5 @@
-//! Admissions that are taken back, and requests that are left when the gate closes: dropped, postponed past the end by a pause, or
-//! waiting for a retry.
+//! Admissions that are taken back, requests that a full queue drops, and requests that are left when the gate closes: dropped, postponed
+//! past the end by a pause, or waiting for a retry.
 //!
 //! Called by the gate. It must not read a clock.
 
@@ -63,25 +63,54 @@ impl Limits {
         !is_postponed
     }
 
+    /// Drops what was due before `now`, when `queue` requests waited already. Nothing has gone or ended since the last time.
+    pub(super) fn bound_queue(&mut self, queue: usize, now: Nanos) {
+        // Those that a free lane is about to take do not wait for one.
+        let free = self.plan.lanes().saturating_sub(self.under_way as usize);
+        let room = queue.saturating_add(free);
+        if self.work() > room as u64
+            && let Some(table) = self.limiter.pacer.timetable()
+        {
+            let before = self.dropped.len();
+            self.dropped.extend(table.overflow(now, room));
+            if self.dropped.len() > before {
+                let held_by = match self.ribbon.binding() {
+                    _ if free == 0 => Binding::Concurrency,
+                    // With a free connection and no other limit, the client did not run.
+                    Binding::Rate if self.plan.per_host.budget.is_none() => Binding::Idle,
+                    other => other,
+                };
+                self.left_over.dropped_by.get_or_insert(held_by);
+            }
+        }
+    }
+
+    /// Drops what a bounded queue had no room for, before an attempt that ended at `done` makes some.
+    pub(in crate::shard::gate) fn drop_overflow(&mut self, done: Nanos) {
+        if self.plan.queue.is_some() {
+            self.update_timetable(done);
+        }
+    }
+
     /// Empties the timetable, and returns each request that was due before `now` and did not go, as far as there was something
     /// to do for it. Notes those that would have been due without a pause.
     pub(in crate::shard::gate) fn drop_due(&mut self, now: Nanos) -> Vec<Dropped> {
-        self.skip_idle(now);
+        self.update_timetable(now);
         let work = self.work();
         let shifted_ns = match &mut self.hosts[..] {
             [host] => host.brake().books(now).paused_ns,
             // Of several hosts, the others go on.
             _ => 0,
         };
-        let dropped_by = self.ribbon.binding();
+        let held_by = self.ribbon.binding();
         let Some(table) = self.limiter.pacer.timetable() else { return Vec::new() };
         let most = usize::try_from(work).unwrap_or(usize::MAX);
         let due: Vec<Nanos> = table.drain_due(now).take(most).collect();
         let postponed = table.postponed(now, work - due.len() as u64);
-        self.left_over = LeftOver { postponed, dropped_by: (!due.is_empty()).then_some(dropped_by), shifted_ns };
+        let dropped_by = if due.is_empty() { self.left_over.dropped_by } else { Some(held_by) };
+        self.left_over = LeftOver { postponed, dropped_by, shifted_ns };
         // With a free connection, it was a limit on their host that they waited for.
-        let waits_for_connection =
-            matches!(dropped_by, Binding::Concurrency | Binding::Idle) && self.waiting.is_empty();
+        let waits_for_connection = matches!(held_by, Binding::Concurrency | Binding::Idle) && self.waiting.is_empty();
         let dropped = due.into_iter().map(|intended| {
             let going = Going { intended, free: now, allowed: now, now };
             let admitted = waits_for_connection.then(|| going.stamps(&mut self.stalls).admitted);

@@ -9,17 +9,22 @@ use crawlmark_harness::plan::REQUESTS_PER_CONNECTION;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
-/// Place of requests that were never sent in the response times.
-const COUNTED: &str = "response times count each as the time it had waited";
+/// Return the place of requests that were never sent in the response times.
+const fn counted(evidence: &Evidence<'_>) -> &'static str {
+    match evidence.plan.queue {
+        None => "response times count each as the time it had waited",
+        Some(_) => "response times leave out those that found the queue full (--queue)",
+    }
+}
 
 /// Requests that were due and never went for lack of a connection.
 pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
-    let connections = connections_in_words(evidence.plan);
+    let (connections, counted) = (connections_in_words(evidence.plan), counted(evidence));
     let is_client_slow = !Validity::findings(evidence, &[Verdict::ClientLimited]).is_empty();
     dropped(evidence, &[LimitName::Connections, LimitName::Unknown], |limit| {
         if limit == LimitName::Unknown {
             return format!(
-                "this client did not run when they were due; {COUNTED}. Run again on an idle machine, or with a lower --rate"
+                "this client did not run when they were due; {counted}. Run again on an idle machine, or with a lower --rate"
             );
         }
         let why = if is_client_slow {
@@ -30,14 +35,15 @@ pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
                  lower --rate"
             )
         };
-        format!("none of its connections was free; {COUNTED}. {why}")
+        format!("none of its connections was free; {counted}. {why}")
     })
 }
 
 /// Requests that were due and never went because another limit did not allow them.
 pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> CheckResult {
     dropped(evidence, &[LimitName::PerHostRate, LimitName::PerHostConnections], |limit| {
-        format!("{} did not allow them; {COUNTED}. {}", limit.words(evidence.plan), limit.remedy(evidence.plan))
+        let (words, remedy) = (limit.words(evidence.plan), limit.remedy(evidence.plan));
+        format!("{words} did not allow them; {}. {remedy}", counted(evidence))
     })
 }
 
@@ -45,7 +51,8 @@ pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> CheckResult {
 pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> CheckResult {
     dropped(evidence, &[LimitName::Pause, LimitName::Target], |_| {
         format!(
-            "a host throttled, or its quota was used up; {COUNTED}. Use a lower --rate, or --on-throttle count to send them anyway"
+            "a host throttled, or its quota was used up; {}. Use a lower --rate, or --on-throttle count to send them anyway",
+            counted(evidence)
         )
     })
 }
