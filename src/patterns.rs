@@ -37,14 +37,15 @@ const fn pattern(name: &'static str, connections: Option<u32>, flags: &'static [
     Pattern { name, connections, flags }
 }
 
-const PATTERNS: [Pattern; 8] = [
+const PATTERNS: [Pattern; 9] = [
     pattern("one at a time", None, &[]),
     pattern("waves", Some(1), &["--arrivals", "waves"]),
-    pattern("semaphore, worker pool", Some(1), &[]),
+    pattern("semaphore", Some(1), &[]),
     pattern("interval cap", Some(1), &["--rate", "R per 1s"]),
     pattern("token bucket", Some(1), &["--rate", "R", "--burst", "R"]),
     pattern("even spacing", Some(1), &["--rate", "R"]),
-    pattern("schedule (open loop)", Some(4), &["--rate", "R", "--arrivals", "constant"]),
+    pattern("open loop", Some(4), &["--rate", "R", "--arrivals", "constant"]),
+    pattern("bounded queue", Some(1), &["--rate", "R", "--arrivals", "constant", "--queue", "R"]),
     pattern("adaptive", Some(4), &["--adaptive"]),
 ];
 
@@ -77,7 +78,7 @@ fn words(pattern: &Pattern, args: &PatternsArgs) -> Result<Vec<String>, Error> {
     }));
     // One shard each: waves need it, and memory is to be compared.
     words.extend(["-s", "1", "-d"].map(str::to_owned));
-    words.extend([format!("{}ms", args.duration.as_millis()), "--seed".to_owned(), args.seed.to_string()]);
+    words.extend([humantime::format_duration(args.duration).to_string(), "--seed".to_owned(), args.seed.to_string()]);
     let is_bundled = understood("the flags after --", &args.run)?.is_bundled();
     // Its latency and limit belong together: whoever sets one of them sets both.
     if is_bundled && !given_in_rounds(&args.run).iter().any(|flag| flag.starts_with("target_")) {
@@ -128,13 +129,18 @@ impl Study for SideBySide<'_> {
 impl SideBySide<'_> {
     fn pattern(&mut self, rounds: &mut Rounds<'_>, (pattern, number): (&Pattern, u32)) -> Result<(), Error> {
         let (flags, folder) = (words(pattern, self.args)?, PathBuf::from(ROUNDS).join(number.to_string()));
-        rounds.stages.begin(pattern.name, &flags[..2].join(" "), self.args.duration + BESIDE);
-        let setup = Setup::of_this_program(format!("`{}`", pattern.name), flags.clone())?;
-        let round = rounds.run(&setup, &folder).and_then(|round| round.by_the_clock(pattern.name));
+        let (stage, label) = (format!("pattern {number}"), format!("`{}`", pattern.name));
+        rounds.stages.begin(
+            &stage,
+            &format!("{} ({})", pattern.name, flags[..2].join(" ")),
+            self.args.duration + BESIDE,
+        );
+        let setup = Setup::of_this_program(label.clone(), flags.clone())?;
+        let round = rounds.run(&setup, &folder).and_then(|round| round.by_the_clock(&label));
         let report = round.map(|round| round.report);
         let saved = (redact::words(&flags), folder.display().to_string());
         let read = report.as_ref().map(|report| PatternReport::of(report, pattern.name, saved));
-        rounds.stages.end(pattern.name, &read.as_ref().map_or_else(|_| "stopped".to_owned(), pattern_standing));
+        rounds.stages.end(&stage, &read.as_ref().map_or_else(|_| "stopped".to_owned(), pattern_standing));
         if let Ok(read) = read {
             self.done.push(read);
         }

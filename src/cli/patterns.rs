@@ -12,12 +12,14 @@ Patterns, each a run of its own with one shard and these flags (C and R are -c a
 -R of this command):
   one at a time             -c 1
   waves                     -c C --arrivals waves: C at once, then wait for all
-  semaphore, worker pool    -c C: C workers, each takes its next item when it
+  semaphore                 -c C: C workers, each takes its next item when it
                             has finished one
   interval cap              -c C --rate 'R per 1s'
   token bucket              -c C --rate R --burst R
   even spacing              -c C --rate R
-  schedule (open loop)      -c 4C --rate R --arrivals constant
+  open loop                 -c 4C --rate R --arrivals constant
+  bounded queue             -c C --rate R --arrivals constant --queue R: while
+                            R requests wait for a worker, more are dropped
   adaptive                  -c 4C --adaptive
 
 Without a URL they crawl the bundled target: 60 ms in the median, 250 requests a

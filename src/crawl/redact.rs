@@ -165,6 +165,8 @@ pub fn words(words: &[String]) -> Vec<String> {
         let redact: Option<fn(&str) -> String> = match flag {
             "-H" | "--header" => Some(header),
             "--body" | "--json-body" => Some(|_| WITHHELD.to_owned()),
+            // Its `key=` names what a limit counts.
+            "--limit" | "--target-limit" => Some(str::to_owned),
             // The name of a variable.
             "--bearer-env" => None,
             // `--auth`; the letter means other things elsewhere.

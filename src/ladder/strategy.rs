@@ -91,7 +91,7 @@ impl Strategy {
 }
 
 fn millis(time: Duration) -> String {
-    format!("{}ms", time.as_millis())
+    humantime::format_duration(time).to_string()
 }
 
 #[cfg(test)]
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn a_rung_does_what_its_name_says() {
-        assert_eq!(words(1), "--target-profile article -s 1 -c 1 -d 4000ms --seed 1 --disable-keepalive");
-        let kept = "-d 4000ms --local-ips 127.64.0.0/16 --warmup 1000ms";
+        assert_eq!(words(1), "--target-profile article -s 1 -c 1 -d 4s --seed 1 --disable-keepalive");
+        let kept = "-d 4s --local-ips 127.64.0.0/16 --warmup 1s";
         assert_eq!(words(4), format!("--target-profile article -s 1 -c 20 {kept} --seed 1"));
         assert_eq!(words(7), format!("--target-profile article -s 2 -c 8192 {kept} --seed 1"));
         assert_eq!(words(8), format!("--target-profile article -s 2 -c 160 {kept} --rate 1500 --seed 1"));

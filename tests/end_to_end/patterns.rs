@@ -27,17 +27,29 @@ fn each_pattern_does_what_its_name_says() {
         let row = rows.iter().find(|row| row["pattern"].as_str().unwrap().starts_with(name)).unwrap();
         row[key].as_f64().unwrap()
     };
-    let names = ["one at a time", "waves", "semaphore", "interval cap", "token bucket", "even", "schedule", "adaptive"];
+    let names = [
+        "one at a time",
+        "waves",
+        "semaphore",
+        "interval cap",
+        "token bucket",
+        "even",
+        "open loop",
+        "bounded",
+        "adaptive",
+    ];
     assert_eq!(rows.len(), names.len());
     assert!((figure("one at a time", "peak_in_flight") - 1.0).abs() < 1e-9);
     assert!((figure("waves", "peak_in_flight") - 10.0).abs() < 1e-9, "{saved}");
     assert!(figure("semaphore", "throttled_share") > 0.0, "{saved}");
     // The cap is kept, but its requests come all at once, which the target does not allow.
     assert!(figure("interval cap", "throttled_share") > 0.0, "{saved}");
-    for paced in ["even", "schedule"] {
+    for paced in ["even", "open loop", "bounded"] {
         let rate = figure(paced, "ok_per_s");
         assert!(figure(paced, "throttled_share") <= 0.0 && rate < 80.0, "{paced}: {rate}");
     }
+    let flags = rows[0]["flags"].as_array().unwrap();
+    assert!(flags.iter().any(|flag| flag == "100/s:burst=20:key=everyone"), "{flags:?}");
     for name in names {
         assert!(figure(name, "memory_bytes") > 1e6, "{name}");
         for file in ["summary.md", "plots/patterns.svg", "report.html"] {

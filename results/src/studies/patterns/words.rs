@@ -13,7 +13,7 @@ use crawlmark_harness::units::{grouped, percent};
 #[must_use]
 pub fn pattern_standing(pattern: &PatternReport) -> String {
     let [rate, p99, throttled, ..] = figures(pattern);
-    format!("{rate}, p99 {p99}, {throttled} throttled")
+    format!("{}: {rate}, p99 {p99}, {throttled} throttled", pattern.pattern)
 }
 
 /// Say which pattern was the fastest, which one of those without throttling, and which figures are not reliable.
@@ -66,7 +66,7 @@ impl StudyResult for Patterns {
     fn doc(&self) -> Doc {
         let partial = if self.interrupted { " (interrupted)" } else { "" };
         let names = ["good items", "p99", "throttled", "peak in flight", "memory"];
-        let columns = std::iter::once(Column::sentences("pattern")).chain(names.map(Column::numbers)).collect();
+        let columns = std::iter::once(Column::words("pattern")).chain(names.map(Column::numbers)).collect();
         let row = |one: &PatternReport| std::iter::once(one.pattern.clone()).chain(figures(one)).collect();
         let rows = self.patterns.iter().map(row).collect();
         let command = |one: &PatternReport| {
