@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -11,7 +12,7 @@ use crate::bad_input::assert_refused;
 use crate::foreign::Nginx;
 use crate::process::{DEADLINE, wait_for};
 use crate::report::Report;
-use crate::run::crawl;
+use crate::run::{Run, crawl};
 use crate::scripted::{Peer, with_server};
 use crate::target::Target;
 use crate::tls::{Authority, GOOD, program, start_with};
@@ -20,8 +21,10 @@ use crate::tls::{Authority, GOOD, program, start_with};
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PUSH_PROMISE: u8 = 5;
 const GOAWAY: u8 = 7;
 const END: u8 = 5;
+const END_HEADERS: u8 = 4;
 
 /// Block of fields that holds `:status: 200`, by its number in the static table (RFC 7541).
 const STATUS_200: &[u8] = &[0x88];
@@ -30,11 +33,16 @@ const STATUS_200: &[u8] = &[0x88];
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Serve one connection of HTTP/2: `answer` gets each request by the number of its stream.
-fn serve(mut peer: Peer, answer: impl Fn(&mut Peer, u8)) {
+fn serve(peer: Peer, answer: impl Fn(&mut Peer, u8)) {
+    serve_with(&[], peer, answer);
+}
+
+/// As [`serve`], with these settings.
+fn serve_with(settings: &[u8], mut peer: Peer, answer: impl Fn(&mut Peer, u8)) {
     if peer.bytes(PREFACE.len()).is_none_or(|start| start != PREFACE) {
         return;
     }
-    send(&mut peer, (SETTINGS, 0), 0, &[]);
+    send(&mut peer, (SETTINGS, 0), 0, settings);
     while let Some(head) = peer.bytes(9) {
         let length = head[..3].iter().fold(0, |length, byte| length * 256 + usize::from(*byte));
         if peer.bytes(length).is_none() {
@@ -150,7 +158,7 @@ fn a_hundred_streams_share_a_connection_and_long_bodies_pass_the_windows() {
     let url = format!("http://127.0.0.1:{}/items/{{id}}", nginx.port);
     let report = crawl(&format!("{url} -n 20 --shards 1 -c 1 --http 2 --streams 4 --expect len:3000000"));
     report.assert_states(&[("ok", 20)]);
-    assert!(report.count("/totals/bytes_sent") < 50_000, "{}", report.count("/totals/bytes_sent"));
+    assert!(report.count("/totals/bytes_sent") < 10_000, "{}", report.count("/totals/bytes_sent"));
 }
 
 #[test]
@@ -279,6 +287,33 @@ fn whatever_a_server_does_wrong_over_http_2_has_a_name() {
     assert_failed_as(&report, "http2_refused", 4, "REFUSED_STREAM");
     // Each was sent twice more, as one attempt.
     assert_eq!((report.count("/totals/resent"), report.count("/totals/connections_opened")), (8, 1));
+    // What was begun does not go again, though it is refused then.
+    let answers_and_refuses = |peer: Peer| {
+        serve(peer, |peer, stream| {
+            send(peer, (HEADERS, END_HEADERS), stream, STATUS_200);
+            reset(peer, stream, 7);
+        });
+    };
+    let report = over(&answers_and_refuses, "--retries 0 --streams 2");
+    assert_failed_as(&report, "http2_refused", 4, "REFUSED_STREAM");
+    assert_eq!(report.count("/totals/resent"), 0);
+    let pushes = |peer: Peer| {
+        serve(peer, |peer, stream| {
+            send(peer, (PUSH_PROMISE, END_HEADERS), stream, &[0, 0, 0, 2, 0x82, 0x86, 0x84, 0x41, 1, b'h']);
+            send(peer, (HEADERS, END), stream, STATUS_200);
+        });
+    };
+    assert_failed_as(&over(&pushes, "--retries 0"), "http2_protocol", 4, "");
+    let hangs_up = |peer: Peer| {
+        serve(peer, |peer, stream| {
+            if stream == 7 {
+                peer.hang_up();
+            }
+        });
+    };
+    let report = over(&hangs_up, "--retries 0 --streams 4");
+    report.assert_states(&[("failed", 4)]);
+    assert_eq!(report.errors(), [("closed".to_owned(), 4)].into());
     let goes_away = |peer: Peer| serve(peer, |peer, _| send(peer, (GOAWAY, 0), 0, &[0; 8]));
     let report = over(&goes_away, "--retries 0");
     assert_failed_as(&report, "http2_goaway", 4, "GOAWAY with code 0");
@@ -298,10 +333,14 @@ fn a_refused_request_goes_again_and_a_stream_that_times_out_leaves_the_others_al
         });
     };
     let report = with_server(refuses_one, |address| {
-        crawl(&format!("http://{address}/{{id}} -n 8 -s 1 -c 1 --http 2 --streams 2 --retries 0 -R 1000 --burst 1"))
+        let rate = ["--rate", "8 per 20s"];
+        let line = format!("http://{address}/{{id}} -n 8 -s 1 -c 1 --http 2 --streams 2 --retries 0");
+        Run::start(line.split(' ').chain(rate)).end().report(0)
     });
     report.assert_states(&[("ok", 8)]);
     assert_eq!((report.count("/totals/resent"), report.count("/totals/attempts")), (1, 8));
+    // Charged once: the ninth of a window waits for the next one.
+    assert!(report.number("/totals/duration_s") < 20.0);
     let forgets_one = |peer: Peer| {
         serve(peer, |peer, stream| {
             if stream > 1 {
@@ -314,6 +353,41 @@ fn a_refused_request_goes_again_and_a_stream_that_times_out_leaves_the_others_al
     });
     report.assert_states(&[("ok", 7), ("failed", 1)]);
     assert_eq!((report.errors(), report.count("/totals/connections_opened")), ([("timeout".to_owned(), 1)].into(), 1));
+    // One stream at a time: those that wait for it have not been sent, and so do not time out with the first.
+    let (one_stream, requests) = ([0, 3, 0, 0, 0, 1], AtomicU32::new(0));
+    let forgets_one = |peer: Peer| {
+        serve_with(&one_stream, peer, |peer, stream| {
+            if requests.fetch_add(1, Ordering::SeqCst) > 0 {
+                send(peer, (HEADERS, END), stream, STATUS_200);
+            }
+        });
+    };
+    let report = with_server(forgets_one, |address| {
+        crawl(&format!("http://{address}/{{id}} -n 4 -s 1 -c 1 --http 2 --streams 4 --retries 0 --timeout 1s"))
+    });
+    report.assert_states(&[("ok", 3), ("failed", 1)]);
+    // A connection that is silent while a request times out is not used again.
+    let report = with_server(
+        |peer| serve(peer, |_, _| {}),
+        |address| crawl(&format!("http://{address}/{{id}} -n 2 -s 1 -c 1 --http 2 --retries 0 --timeout 300ms")),
+    );
+    report.assert_states(&[("failed", 2)]);
+    assert_eq!(report.count("/totals/connections_opened"), 2);
+}
+
+#[test]
+fn the_time_of_a_request_begins_when_it_is_handed_over() {
+    let greets_late = |peer: Peer| {
+        // The fault under test, not a wait for anything.
+        std::thread::sleep(Duration::from_millis(300));
+        serve(peer, |peer, stream| send(peer, (HEADERS, END), stream, STATUS_200));
+    };
+    let report = with_server(greets_late, |address| {
+        crawl(&format!("http://{address}/{{id}} -n 2 -s 1 -c 1 --http 2 --streams 2 --retries 0"))
+    });
+    report.assert_states(&[("ok", 2)]);
+    let least_us = |series: &str| report.number(&format!("/latency/{series}/min_us"));
+    assert!(least_us("item") >= 300_000.0 && least_us("service") < 300_000.0, "{}", report.at("/latency"));
 }
 
 #[test]

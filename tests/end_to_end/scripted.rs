@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test without its server is over")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -67,6 +67,11 @@ impl Peer {
     /// Has the target leave a connection on which nothing comes for so long.
     pub(crate) fn leave_when_idle(&mut self, after: Duration) {
         self.reader.get_ref().set_read_timeout(Some(after)).unwrap();
+    }
+
+    /// Sends nothing more, and says so.
+    pub(crate) fn hang_up(&mut self) {
+        let _ = self.reader.get_ref().shutdown(Shutdown::Write);
     }
 
     /// Reads whatever comes, until the client has left.
