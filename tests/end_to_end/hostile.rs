@@ -67,6 +67,7 @@ impl Case {
         let times = if self.pause.is_zero() { 16_384_usize.div_ceil(self.part.len()) } else { 1 };
         let block = self.part.repeat(times);
         while peer.try_send(&block) {
+            // A trickle is the fault under test, not a wait for anything.
             std::thread::sleep(self.pause);
         }
     }

@@ -158,6 +158,7 @@ fn the_first_byte_of_an_answer_is_timed_and_not_the_end_of_its_head() {
         let serve = |mut peer: Peer| {
             while peer.request().is_some() {
                 peer.send(first);
+                // The fault under test, not a wait for anything.
                 std::thread::sleep(LATER);
                 peer.send(rest);
             }

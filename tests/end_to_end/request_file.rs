@@ -175,7 +175,7 @@ fn waves_wait_for_all_of_their_requests() {
                 over.lock().unwrap().push(if open.0 == 0 { 0 } else { open.1 });
                 *open = if open.0 == 0 { (1, 0) } else { (open.0 + 1, open.1) };
             }
-            // One in three is slow, and the others wait for it.
+            // The fault under test, not a wait for anything: one in three is slow, and the next wave waits for it.
             if head.split([' ', '/']).nth(2).unwrap().parse::<u32>().unwrap() % 3 == 0 {
                 std::thread::sleep(Duration::from_millis(30));
             }

@@ -188,6 +188,7 @@ fn a_handshake_that_never_ends_is_cut_off() {
     let trickle = |mut peer: Peer| {
         peer.send(RECORD);
         while peer.try_send("\u{2}") {
+            // The fault under test, not a wait for anything.
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     };
