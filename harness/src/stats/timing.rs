@@ -149,9 +149,9 @@ impl Timing {
 
     /// A distribution from its parts, as they came over a pipe or from a file.
     #[must_use]
-    pub fn from_parts(bounds: Bounds, histogram: Histogram<u64>, ages: Option<Histogram<u64>>, exact: Exact) -> Self {
-        let times = AllCells::of(&histogram, bounds);
-        Self { bounds, times, ages: ages.map(|ages| AllCells::of(&ages, bounds)), exact }
+    pub fn from_parts(bounds: Bounds, histogram: &Histogram<u64>, ages: Option<&Histogram<u64>>, exact: Exact) -> Self {
+        let times = AllCells::of(histogram, bounds);
+        Self { bounds, times, ages: ages.map(|ages| AllCells::of(ages, bounds)), exact }
     }
 
     /// The exact figures.

@@ -64,7 +64,7 @@ impl CellCounts {
             oldest_ns: ages.as_ref().map_or(0, Histogram::max),
             ages_ns: ages.as_ref().map_or(0, least_sum),
         };
-        Timing::from_parts(bounds, histogram, ages, exact)
+        Timing::from_parts(bounds, &histogram, ages.as_ref(), exact)
     }
 }
 

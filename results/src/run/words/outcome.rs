@@ -167,7 +167,8 @@ fn missing(report: &Report) -> Option<String> {
     // What a shard had open when it died is known to be no more than that.
     let is_bounded = report.ledger.lost > 0 && dead.iter().all(|(shard, _)| shard.has_reported());
     let lost = is_bounded.then(|| format!("up to {} lost", counted(report.ledger.lost, "item")));
-    let times = (!dead.is_empty()).then(|| if dead.len() == 1 { "its times left out" } else { "their times left out" });
+    let times =
+        (!dead.is_empty()).then_some(if dead.len() == 1 { "its times left out" } else { "their times left out" });
     let left = (not_attempted > 0).then(|| counted(not_attempted, "item") + " not attempted");
     let witness = report.witness.as_ref().filter(|witness| witness.agrees == Some(false));
     let differs =
