@@ -76,10 +76,9 @@ enum Coding {
 
 fn add_codings(before: Option<Coding>, value: &[u8]) -> Coding {
     list(value).fold(before.unwrap_or(Coding::Other), |before, token| match before {
-        Coding::Chunked | Coding::Invalid => Coding::Invalid,
         Coding::Other if token.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
         Coding::Other if is_coding(token) => Coding::Other,
-        Coding::Other => Coding::Invalid,
+        Coding::Chunked | Coding::Other | Coding::Invalid => Coding::Invalid,
     })
 }
 
