@@ -49,9 +49,9 @@ fn check_read(file: &RequestFile) {
         assert_eq!((times.len(), times.iter().min()), (lines, Some(&Duration::ZERO)));
     }
     for line in &file.lines {
-        let url = line.template.to_string();
-        assert_eq!(Template::as_written(&url).as_ref(), Ok(&line.template), "{url:?}");
-        assert!(!url.contains([' ', '\r', '\n']), "{url:?} would end the first line of its request");
+        let (before, after) = line.template.path();
+        let url = [line.template.authority(), before, after.unwrap_or_default()].concat();
+        assert!(!url.contains([' ', '\r', '\n']), "{url:?} would end a line of its request");
         let Some(shape) = &line.shape else { continue };
         let body = shape.body(7);
         let length = shape.fields().0.get("content-length").map(|length| length.to_str().map(str::to_owned));
