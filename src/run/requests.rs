@@ -91,12 +91,13 @@ pub(super) enum RequestsError {
 }
 
 impl RequestsError {
-    /// Return the message, to follow the name of the file.
+    /// Return the message, to follow the name of the file. A line feed in JSON is written as there, so that it stays one line.
     pub(super) fn message(&self) -> String {
-        match self {
+        let message = match self {
             Self::Request { .. } | Self::NoHost(_) | Self::Template(_) => format!(": {self}"),
             _ => format!(" {self}"),
-        }
+        };
+        message.replace('\n', "\\n")
     }
 }
 
