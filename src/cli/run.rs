@@ -312,7 +312,7 @@ impl FromStr for OutputFormat {
 pub struct RunArgs {
     /// Target URL, with {id} for the ID [default: the bundled target]
     ///
-    /// Without {id}, /{id} is appended to the path, unless the body has {id}.
+    /// Without {id}, /{id} is appended to the path.
     // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(conflicts_with = "urls")]
     pub url: Option<String>,

@@ -329,7 +329,7 @@ fn a_round_whose_numbers_disagree_counts_and_is_told_once() {
     let says = |part: &str| assert!(warning.contains(part), "{warning}");
     says("contradicts itself: `");
     says("totals.ok_at_first` is 999999, more than ledger.ok");
-    let kept = warning.split_once("kept in ").unwrap().1.split(' ').next().unwrap();
+    let kept = warning.split_once("with the result in ").unwrap().1.split(' ').next().unwrap();
     assert!(done.out().join(kept).join("result.json").exists(), "{warning}");
     assert!(done.contest()["rounds"].as_array().unwrap().len() >= 4);
 }

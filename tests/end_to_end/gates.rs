@@ -177,13 +177,13 @@ fn a_gate_that_the_run_cannot_decide_is_reported_before_it_starts() {
         said.as_deref(),
         Some(
             "warning: service_p99 < 3600s needs 10,000 samples and this run makes at most 300, so it will stay undecided. \
-             Use -n 10000, or service_p50"
+             Use -n 11000, or service_p50"
         )
     );
     let (code, said) = warning("-d 1s --rate 200 --arrivals constant");
     assert_eq!(code, Some(5));
     assert!(said.is_some_and(|said| {
-        said.ends_with("makes at most 200, so it will stay undecided. Use -d 50s, or service_p50")
+        said.ends_with("makes at most 200, so it will stay undecided. Use -d 55s, or service_p50")
     }));
     assert_eq!(warning("-n 10k"), (Some(0), None));
 }

@@ -19,12 +19,8 @@ use crate::run::{ONE_ATTEMPT, Run, crawl};
 use crate::scripted::{OK, Peer, with_server};
 use crate::target::Target;
 
-fn requests_of(words: &[&str], variables: &[&str]) -> (Report, Vec<String>) {
-    requests_to("/a/{id}", words, variables)
-}
-
 /// Crawl a server that answers every request with [`OK`], and return the requests in their order, with their bodies.
-fn requests_to(path: &str, words: &[&str], variables: &[&str]) -> (Report, Vec<String>) {
+fn requests_of(words: &[&str], variables: &[&str]) -> (Report, Vec<String>) {
     let requests = Mutex::new(Vec::new());
     let serve = |mut peer: Peer| {
         while let Some(head) = peer.head() {
@@ -35,7 +31,7 @@ fn requests_to(path: &str, words: &[&str], variables: &[&str]) -> (Report, Vec<S
         }
     };
     let report = with_server(serve, |address| {
-        let url = format!("http://{address}{path}");
+        let url = format!("http://{address}/a/{{id}}");
         let mut launcher = Command::new("env");
         launcher.args(variables);
         Run::start_by(launcher, [&[&*url], words].concat()).end().report(0)
@@ -85,11 +81,6 @@ fn bodies_and_credentials_are_sent_and_not_recorded() {
         assert!(!report.json().to_string().contains("hidden") && !report.json().to_string().contains("hid.den"));
         let command = report.at("/command/arguments").to_string();
         assert!(!command.contains("bearer") || command.contains("\"--bearer-env\",\"API_TOKEN\""), "{command}");
-    }
-    // An ID has one place: in the body, or appended to the path.
-    for (body, first) in [("[{id}]", "POST /a HTTP"), ("[]", "POST /a/0 HTTP")] {
-        let (_, requests) = requests_to("/a", &["--body", body, "-n", "1"], &[]);
-        assert!(requests[0].starts_with(first), "{requests:?}");
     }
     let missing = format!("{file}.none");
     assert_refused(&[

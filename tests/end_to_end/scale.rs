@@ -168,7 +168,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_saved() {
         (&["--", "--out", "here"], "--out is for single runs"),
         (&["--", "--threshold", "rate>1"], "--threshold is for single runs"),
         (&["--", "--nonsense"], "the flags after --: unexpected argument '--nonsense'"),
-        (&["http://192.0.2.1/{id}"], "neither this machine nor a private network"),
+        (&["http://192.0.2.1/{id}"], "neither on this machine nor in a private network"),
         (&["--", "-w", "5s"], "--warmup"),
     ] {
         let done = scale(args).code(&[2]);

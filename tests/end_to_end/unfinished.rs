@@ -62,6 +62,6 @@ fn a_check_that_a_short_run_cannot_make_is_not_put_on_the_machine() {
     let reasons = report.at("/validity/unavailable_reasons");
     if measured_s < 1.0 {
         assert_eq!(reasons["CPU steal"], "the run was shorter than 1.00 s", "{reasons}");
-        assert!(summary.contains("The run was shorter than 1.00 s: steal"), "{summary}");
+        assert!(summary.contains("The run was shorter than 1.00 s: CPU steal"), "{summary}");
     }
 }

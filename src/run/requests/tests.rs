@@ -130,7 +130,11 @@ fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
         ),
         ("{\"url\":\"http://a/\",\"wait\":1}", None, ": line 1: `wait` is no field of a request: use method"),
         ("{\"method\":\"GET\"}", None, ": line 1: it has no `url`"),
-        ("{\"url\":\"http://a{\\nb}/\"}", None, ": line 1: the URL `http://a{\\nb}/` cannot be read: '{' cannot be part"),
+        (
+            "{\"url\":\"http://a{\\nb}/\"}",
+            None,
+            ": line 1: the URL `http://a{\\nb}/` cannot be read: '{' cannot be part",
+        ),
         ("{\"url\":\"http://u:secret@a/\"}", None, ": line 1: the URL holds a user name"),
         ("{\"url\":\"/x\"}", None, ": line 1 has a path without a host: add the URL"),
         ("{\"url\":\"http://a/\"}", Some("http://h"), " names the host of each request, so the URL has no effect"),
