@@ -92,7 +92,7 @@ fn bodies_and_credentials_are_sent_and_not_recorded() {
         (&["URL", "--json-body", "@/nowhere"], "--json-body @FILE: the file cannot be read"),
         (&["URL", "-a", "user"], "--auth is USER:PASSWORD"),
         (&["URL", "-a", "u:p", "--bearer-env", "HOME"], "cannot be used with"),
-        (&["URL", "-a", "u:p", "-H", "Authorization: x"], "beside --auth or --bearer-env: keep one of them"),
+        (&["URL", "-a", "u:p", "-H", "Authorization: x"], "as well as --auth or --bearer-env: keep one of them"),
         (&["URL", "--bearer-env", "CRAWLMARK_NO_SUCH_VARIABLE"], "is empty or not set: export it"),
     ]);
 }
