@@ -78,7 +78,7 @@ fn a_limit_that_is_none_or_comes_too_late_is_refused() {
     };
     assert!(refused("\"often\"").contains("/metadata/x-ratelimit: "), "{}", refused("\"often\""));
     assert!(refused("7").contains("/metadata/x-ratelimit: expected a text, found a number"));
-    assert!(refused("\"connections:5\"").contains("/metadata/x-ratelimit: a cap on connections"));
+    assert!(refused("\"connections:5\"").contains("/metadata/x-ratelimit: a limit on connections cannot"));
     let known = r#"{"request": {"url": "/a"}, "metadata": {"x-ratelimit": "3/h:burst=3"}}"#;
     let target = target(known, Config::default());
     let also = r#"{"request": {"url": "/b"}, "metadata": {"x-ratelimit": "3/h:burst=3"}}"#;
