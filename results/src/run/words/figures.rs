@@ -43,7 +43,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         figures.push(figure("throttled", share, format!("of requests{paused}")));
     }
     if totals.dropped > 0 {
-        let share = rounded_percent(totals.dropped as f64 / (totals.dropped + totals.attempts) as f64);
+        let share = rounded_percent(totals.dropped as f64 / (totals.dropped as f64 + totals.attempts as f64));
         figures.push(figure("never sent", share, format!("{} of the requests that were due", grouped(totals.dropped))));
     }
     let mut times = times(report);
