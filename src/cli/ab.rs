@@ -19,6 +19,7 @@ Exit codes: 0 pass: with confidence, no metric is worse by 4 % or more
             3 regression: a metric is worse, with confidence, and by at least 2 %
               (99th percentile: 5 %, share of ok items: 1 %)
             5 inconclusive, or nothing to compare
+            1 a round could not run · 2 usage
             129 / 130 / 143 ended by a signal; what was measured is saved
 
 Examples:

@@ -21,6 +21,7 @@ Exit codes: 0 found · 3 even the lowest rate fails
             5 not found: a longer probe may fail at a lower rate (unconfirmed), all
               rates up to --max-rate pass, this client cannot send more, the
               target is unsteady, or --budget was used up
+            1 a probe could not run · 2 usage
             129 / 130 / 143 ended by a signal; continue with --resume
 
 Examples:

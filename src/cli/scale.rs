@@ -16,6 +16,7 @@ target gets half of the CPUs unless --target-processes says otherwise.
 Exit codes: 0 done
             5 nothing to compare: no repeat has usable rounds of the smallest
               size and of another one
+            1 a round could not run · 2 usage
             129 / 130 / 143 ended by a signal; what was measured is saved
 
 Examples:

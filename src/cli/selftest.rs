@@ -27,6 +27,7 @@ shows something noise cannot cause.
 
 Exit codes: 0 every row passed · 3 a row failed
             5 none failed, and some could not be judged
+            1 a row could not run · 2 usage
             129 / 130 / 143 ended by a signal, partial result saved
 
 Examples:
