@@ -174,8 +174,9 @@ impl<'a> Rounds<'a> {
                 let unsaved = complaints.lines().find(|line| line.contains(RESULT)).unwrap_or(&why);
                 let unsaved = unsaved.trim_start_matches("error: ").trim_start_matches("failed to ");
                 // The study's directory has another name when it is finished.
-                let study = place.ancestors().nth(2).map_or_else(String::new, |study| format!("{}/", study.display()));
-                let unsaved = unsaved.replace(&study, "");
+                let study =
+                    place.ancestors().nth(2).map_or_else(String::new, |study| format!("Kept in {}/", study.display()));
+                let unsaved = unsaved.replace(&study, "Kept in ");
                 self.unsaved = Some(format!("save a round of {}, so no further round began: {unsaved}", setup.label));
                 report
             }
