@@ -8,6 +8,7 @@
 //! | `budget` | shards' shares of a rate, and of each host's limits |
 //! | `throttling` | reaction to throttling, retries and backoff |
 //! | `durations` | durations in JSON, as whole microseconds |
+//! | `remaining` | IDs that are left to crawl, and the shards' parts of them |
 //! | `error` | errors of a plan, by flag |
 //! | `tests` | laws of splitting, and invalid plans |
 //!
@@ -27,6 +28,7 @@ mod budget;
 mod durations;
 mod error;
 mod pacing;
+mod remaining;
 mod throttling;
 
 use std::collections::BTreeMap;
@@ -40,6 +42,7 @@ pub use self::budget::{Budget, HostShare, PerHost};
 use self::durations::{micros, optional_micros};
 pub use self::error::PlanError;
 pub use self::pacing::Pacing;
+use self::remaining::part;
 pub use self::throttling::{
     AdaptiveKind, Backoff, BackoffError, MAX_RETRIES, OnThrottle, RETRY_RESERVE, ThrottlingPolicy, UnknownName,
 };
@@ -112,8 +115,12 @@ pub struct RunPlan {
     pub target: String,
     /// The workload's own settings, as resolved, for the record. Never holds a secret.
     pub workload: BTreeMap<String, String>,
-    /// The IDs to crawl.
+    /// The IDs of the crawl.
     pub ids: IdRange,
+    /// Those of them that earlier runs of the same crawl have finished: disjoint ranges in order. They are not crawled again, and are no
+    /// items of this run. Too many for a result, which has their number.
+    #[serde(skip)]
+    pub finished: Vec<IdRange>,
     /// Number of shards, each a process.
     pub shards: u32,
     /// Connections at most to one host, over all shards.
@@ -175,6 +182,7 @@ impl RunPlan {
             target: target.into(),
             workload: BTreeMap::new(),
             ids,
+            finished: Vec::new(),
             shards: 1,
             connections: 1,
             streams: 1,
@@ -235,6 +243,7 @@ impl RunPlan {
         if self.ids.is_empty() {
             return Err(PlanError::NoIds(self.ids));
         }
+        self.validate_finished()?;
         if self.shards == 0 || self.shards > MAX_SHARDS {
             return Err(PlanError::Shards(self.shards));
         }
@@ -319,7 +328,8 @@ impl RunPlan {
     /// Each shard's part. `cpus` are those that this process may use; empty means unknown.
     #[must_use]
     pub fn split(&self, cpus: &[usize]) -> Vec<ShardPlan> {
-        (0..self.shards).map(|shard| self.shard(shard, cpus)).collect()
+        let remaining = self.remaining();
+        (0..self.shards).map(|shard| self.shard(shard, &remaining, cpus)).collect()
     }
 
     fn bursts(&self) -> Bursts {
@@ -353,12 +363,8 @@ impl RunPlan {
         }
     }
 
-    fn shard(&self, shard: u32, cpus: &[usize]) -> ShardPlan {
+    fn shard(&self, shard: u32, remaining: &[IdRange], cpus: &[usize]) -> ShardPlan {
         let (parts, i) = (u64::from(self.shards), u64::from(shard));
-        let ids = IdRange {
-            start: self.ids.start + split_point(self.ids.len(), parts, i),
-            end: self.ids.start + split_point(self.ids.len(), parts, i + 1),
-        };
         let connections = split_share(u64::from(self.connections), parts, i);
         let cpu = match self.pinning {
             Pinning::PerCpu if !cpus.is_empty() => Some(cpus[shard as usize % cpus.len()]),
@@ -367,10 +373,10 @@ impl RunPlan {
         let timed = self.arrivals.gaps().zip(self.rate);
         ShardPlan {
             shard,
-            ids,
+            ids: part(remaining, parts, i),
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
             streams: self.streams,
-            items_of_run: self.ids.len(),
+            items_of_run: self.items(),
             budget: self.rate.filter(|_| self.has_budget()).map(|rate| self.budget(&rate, i)),
             arrivals: self.arrivals,
             queue: self.queue.and_then(|queue| usize::try_from(split_share(queue.into(), parts, i)).ok()),
@@ -403,8 +409,8 @@ impl RunPlan {
 pub struct ShardPlan {
     /// 0 for the first.
     pub shard: u32,
-    /// Its IDs; disjoint from every other shard's, possibly empty.
-    pub ids: IdRange,
+    /// Its IDs: ranges in order, disjoint from each other and from every other shard's; none if it has no ID.
+    pub ids: Vec<IdRange>,
     /// Its connections at most to one host; at least 1.
     pub connections: u32,
     /// Requests in flight at most on each of them; at least 1.
@@ -456,6 +462,19 @@ pub struct ShardPlan {
 }
 
 impl ShardPlan {
+    /// Return the number of its IDs.
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        self.ids.iter().map(IdRange::len).sum()
+    }
+
+    /// Return the range from its first ID to its last one, some in between perhaps not its own; empty if it has no ID.
+    #[must_use]
+    pub fn span(&self) -> IdRange {
+        let start = self.ids.first().map_or(0, |range| range.start);
+        IdRange { start, end: self.ids.last().map_or(start, |range| range.end) }
+    }
+
     /// Return the number of its requests in flight at most.
     #[must_use]
     pub const fn in_flight(&self) -> u32 {

@@ -18,7 +18,7 @@ use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse, rehearse_before};
 use crawlmark_harness::supervisor::{Interval, Live, Observer, OpenInterval};
 use crawlmark_results::run::gates::{Breach, Condition, LiveThresholds, Measured, Objective, of_report};
-use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Ledger, Placement, Report, Source};
+use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Ledger, Placement, Report, Source, Verdict};
 use crawlmark_results::run::result_dir::{self, RESULT};
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot::{self, Plot};
@@ -136,6 +136,31 @@ fn every_item_is_done_once_and_the_seconds_add_up_to_the_whole() {
     }
     let spread = report.intervals.iter().flat_map(|row| &row.spread).flat_map(|spread| &spread.counts);
     assert_eq!(spread.sum::<u64>(), 10_000);
+}
+
+#[test]
+fn a_run_that_is_resumed_does_what_is_left_and_nothing_else() {
+    // Shard 0 is slow, so that ranges between finished ones move.
+    let finished = (0..200).map(|n| IdRange { start: n * 50, end: n * 50 + n % 50 }).filter(|range| !range.is_empty());
+    let mut plan = RunPlan { finished: finished.collect(), ..run_of(2, 4, 20_000) }.validate().unwrap();
+    let is_left = |id: &u64| plan.finished.iter().all(|range| *id < range.start || *id >= range.end);
+    let left: Vec<u64> = (0..20_000).filter(is_left).collect();
+    let rehearsal = run(&plan, &[], |shard, _| if shard == 0 { 10 * MS } else { MS });
+    let mut ids: Vec<u64> = rehearsal.samples.iter().map(|sample| sample.permit.id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, left);
+    assert!(rehearsal.record.moved.ids > 3_000, "{:?}", rehearsal.record.moved);
+    let ended = rehearsal.record.shards.iter().map(|shard| shard.last_done).max().unwrap();
+    assert!(ended < Nanos::default().plus(8 * S), "{ended:?}: one slow shard did not keep its ranges");
+    let report = rehearsal.report(&plan);
+    let items = (report.ledger.planned, report.ledger.ok, report.ledger.not_attempted, report.finished_before);
+    assert_eq!(items, (15_100, 15_100, 0, Some(4_900)));
+    assert_eq!(report.validity.verdict, Verdict::Valid, "{:?}", report.validity.reasons);
+    // One that is stopped leaves the rest, which holds nothing that was finished.
+    plan.duration = Some(S);
+    let ledger = run(&plan, &[], |_, _| MS).report(&plan).ledger;
+    assert_eq!(ledger.ok + ledger.not_attempted, 15_100);
+    assert!(ledger.not_attempted > 10_000, "{ledger:?}");
 }
 
 #[test]

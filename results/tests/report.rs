@@ -101,7 +101,7 @@ fn courtesy() -> ThrottlingCounts {
 /// Failures of the shard of `plan`.
 fn failures(plan: &ShardPlan) -> Failures {
     let mut failures = Failures::default();
-    for id in plan.ids.start..plan.ids.end {
+    for id in plan.span().start..plan.span().end {
         let Attempt { status, .. } = sample(id).attempt;
         let body = format!("{{\"error\": \"status {}\",\n \"id\": {id}, \"a|b\": \"<i>\"}}", status.unwrap_or(0));
         failures.record(&sample(id).attempt, None, || Some(body));
@@ -112,7 +112,7 @@ fn failures(plan: &ShardPlan) -> Failures {
 #[expect(clippy::unwrap_used, reason = "what a test is made of must be there")]
 fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
     let mut stats = ShardStats::new(Bounds::for_timeout(plan.timeout));
-    let ids = plan.ids.start..plan.ids.end - u64::from(fault.is_some()) * 500;
+    let ids = plan.span().start..plan.span().end - u64::from(fault.is_some()) * 500;
     for id in ids {
         record(&mut stats, id);
     }
@@ -156,7 +156,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
             speed_before_ns: Some(1_520_000),
             speed_after_ns: Some(1_550_000),
         }),
-        ids: vec![plan.ids],
+        ids: plan.ids.clone(),
         binding: BindingTimes {
             rate_ns: 1_800 * MS,
             concurrency_ns: 150 * MS,

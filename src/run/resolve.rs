@@ -169,6 +169,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         target: targets.to_string(),
         workload,
         ids,
+        finished: Vec::new(),
         shards,
         connections: args.connections,
         streams: http.streams,

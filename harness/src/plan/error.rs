@@ -11,6 +11,22 @@ pub enum PlanError {
     /// No ID.
     #[error("--ids {0} holds no ID: write A..B with B above A")]
     NoIds(IdRange),
+    /// Finished IDs that are not of the plan, or out of order.
+    #[error(
+        "finished IDs {finished} are outside --ids {ids}, or overlap others: check the saved crawl with crawlmark verify"
+    )]
+    Finished {
+        /// The first range that is wrong.
+        finished: IdRange,
+        /// All IDs of the plan.
+        ids: IdRange,
+    },
+    /// Every ID is finished.
+    #[error("all IDs of --ids {0} are finished: there is nothing left to crawl")]
+    NothingLeft(IdRange),
+    /// Part of a recording.
+    #[error("--arrivals replay cannot be resumed, because its requests have recorded times: replay all of them again")]
+    FinishedReplay,
     /// No shard, or more than [`MAX_SHARDS`].
     #[error("--shards {0} is out of range: 1 to {MAX_SHARDS}")]
     Shards(u32),

@@ -5,10 +5,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::fixtures::plan;
 
+const fn ids(start: u64, end: u64) -> IdRange {
+    IdRange { start, end }
+}
+
 #[test]
 fn a_plan_that_makes_no_sense_names_its_flag() {
     type Spoil = fn(&mut RunPlan);
-    let cases: [(Spoil, &str); 15] = [
+    let cases: [(Spoil, &str); 19] = [
         (|p| p.ids.end = p.ids.start, "--ids 0..0 holds no ID: write"),
         (|p| p.shards = 0, "--shards"),
         (|p| p.connections = 1, "--connections"),
@@ -29,6 +33,16 @@ fn a_plan_that_makes_no_sense_names_its_flag() {
             "--burst",
         ),
         (|p| (p.warmup, p.duration) = (Duration::from_secs(1), Some(Duration::from_secs(1))), "--warmup 1s"),
+        (|p| p.finished = vec![ids(3, 5), ids(4, 6)], "finished IDs 4..6 are outside --ids 0..1000, or overlap others"),
+        (|p| p.finished = vec![ids(990, 1_001)], "finished IDs 990..1001 are outside"),
+        (|p| p.finished = vec![ids(0, 7), ids(7, 1_000)], "all IDs of --ids 0..1000 are finished"),
+        (
+            |p| {
+                (p.arrivals, p.recorded) = (Arrivals::Replay, Recorded((0..1_000).collect()));
+                (p.rate, p.finished) = (Some(Rate { permits: 5, period_ns: 1_000_000_000 }), vec![ids(0, 7)]);
+            },
+            "--arrivals replay cannot be resumed",
+        ),
         (|p| p.grace = Duration::from_hours(2), "--grace 2h is out of range: at most 1h"),
     ];
     for (spoil, flag) in cases {
@@ -127,6 +141,7 @@ proptest! {
     fn shards_cover_the_run(
         start in 0..u64::MAX / 2, len in 1..1_000_000_u64, shards in 1..64_u32, more in 0..500_u32,
         permits in 1..1_000_000_u64, spare in 0..500_u64,
+        finished in prop::collection::vec((0..50_000_u64, 0..50_000_u64), 0..20),
     ) {
         let mut run = plan();
         run.ids = IdRange { start, end: start + len };
@@ -134,11 +149,26 @@ proptest! {
         run.rate = Some(Rate { permits, period_ns: 1_000_000_000 });
         run.burst = u64::from(shards) + spare;
         run.queue = Some(more);
+        let mut next = start;
+        for (gap, len) in finished {
+            let range = ids((next + gap).min(run.ids.end), (next + gap + len).min(run.ids.end));
+            next = range.end;
+            run.finished.extend(Some(range).filter(|range| !range.is_empty()));
+        }
+        let left = run.items();
+        prop_assert_eq!(run.validate_finished().is_ok(), left > 0);
         let parts = run.split(&[]);
-        prop_assert_eq!(parts.first().unwrap().ids.start, run.ids.start);
-        prop_assert_eq!(parts.last().unwrap().ids.end, run.ids.end);
-        for pair in parts.windows(2) {
-            prop_assert_eq!(pair[0].ids.end, pair[1].ids.start);
+        // The shards' ranges and the finished ones, one after another, are all IDs; the shards come in order.
+        let own: Vec<IdRange> = parts.iter().flat_map(|part| part.ids.clone()).collect();
+        prop_assert!(own.is_sorted_by_key(|range| range.start));
+        let mut all = [own, run.finished.clone()].concat();
+        all.sort_by_key(|range| range.start);
+        prop_assert!(all.iter().all(|range| !range.is_empty()));
+        let end = all.iter().try_fold(run.ids.start, |at, range| (at == range.start).then_some(range.end));
+        prop_assert_eq!(end, Some(run.ids.end));
+        for (i, part) in (0..).zip(&parts) {
+            prop_assert_eq!(part.items(), split_share(left, shards.into(), i));
+            prop_assert_eq!(part.items_of_run, left);
         }
         prop_assert_eq!(parts.iter().map(|p| p.connections).sum::<u32>(), run.connections);
         prop_assert_eq!(parts.iter().filter_map(|p| p.queue).sum::<usize>(), more as usize);

@@ -15,7 +15,7 @@ pub(super) struct Supply {
     ids: IdRange,
     /// Number of times that it went on to another range.
     stretch: u64,
-    /// Ranges that were given to it while it still had IDs.
+    /// Ranges that come after it; none while it is empty.
     more: VecDeque<IdRange>,
     /// Number of IDs that it received from other shards.
     received: u64,
@@ -77,9 +77,11 @@ impl Task {
 }
 
 impl Supply {
-    /// The work of a shard with these IDs.
-    pub(super) const fn new(ids: IdRange) -> Self {
-        Self { ids, stretch: 0, more: VecDeque::new(), received: 0, again: BinaryHeap::new() }
+    /// The work of a shard with the IDs in `ranges`.
+    pub(super) fn new(ranges: &[IdRange]) -> Self {
+        let mut more: VecDeque<IdRange> = ranges.iter().copied().filter(|range| !range.is_empty()).collect();
+        let ids = more.pop_front().unwrap_or(IdRange { start: 0, end: 0 });
+        Self { ids, stretch: 0, more, received: 0, again: BinaryHeap::new() }
     }
 
     /// Ask if there is something to do at `now`.
@@ -180,18 +182,19 @@ impl Supply {
         self.received
     }
 
-    /// Gives away the upper half of what was not started of the last range; an empty range when that is less than two IDs.
+    /// Gives away half of what was not started, as far as the upper end of the largest range holds it; an empty range when that is less
+    /// than two IDs.
     pub(super) fn shed(&mut self) -> IdRange {
-        if let Some(last) = self.more.pop_back() {
-            return last;
-        }
-        let middle = self.ids.start + self.ids.len().div_ceil(2);
-        let upper = IdRange { start: middle, end: self.ids.end };
-        if upper.is_empty() {
-            return IdRange { start: self.ids.end, end: self.ids.end };
-        }
-        self.ids.end = middle;
-        upper
+        let half = self.not_started() / 2;
+        let largest = self.more.iter_mut().max_by_key(|range| range.len());
+        let (donor, kept) = match largest.filter(|range| range.len() >= self.ids.len()) {
+            Some(range) => (range, 0),
+            None => (&mut self.ids, 1),
+        };
+        let given = IdRange { start: donor.end - half.min(donor.len().saturating_sub(kept)), end: donor.end };
+        donor.end = given.start;
+        self.more.retain(|range| !range.is_empty());
+        given
     }
 
     /// Gives up on whatever waits for another attempt.
@@ -212,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_was_tried_before_goes_first_once_it_is_due() {
-        let mut supply = Supply::new(IdRange { start: 5, end: 6 });
+        let mut supply = Supply::new(&[IdRange { start: 5, end: 6 }]);
         supply.again(again(20, 1));
         supply.again(again(10, 2));
         assert_eq!((supply.next(Nanos(0)), supply.take(Nanos(0))), (Next::Now, Some(Task::First(5))));
@@ -222,17 +225,35 @@ mod tests {
         assert_eq!(supply.next(Nanos(30)), Next::Nothing);
     }
 
+    #[test]
+    fn half_of_the_rest_is_shed_as_far_as_one_range_holds_it() {
+        let range = |start, end| IdRange { start, end };
+        let mut supply = Supply::new(&[range(0, 4), range(10, 20), range(30, 31)]);
+        assert_eq!(supply.take_first(), Some(0));
+        // 14 are left: 7, 3, 2, 1 are given away, and a single ID is not.
+        let shed: Vec<IdRange> = (0..5).map(|_| supply.shed()).collect();
+        assert_eq!(shed, [range(13, 20), range(10, 13), range(2, 4), range(30, 31), range(2, 2)]);
+        assert_eq!(supply.take_first(), Some(1));
+    }
+
     proptest! {
         #[test]
         fn however_ranges_are_shed_each_id_is_taken_once(
-            len in 0..300_u64, moves in prop::collection::vec((0..4_usize, 0..4_usize, 0..20_u64), 0..60),
+            lens in prop::collection::vec(0..100_u64, 0..6),
+            moves in prop::collection::vec((0..4_usize, 0..4_usize, 0..20_u64), 0..60),
         ) {
-            let mut shards: Vec<Supply> = (0..4).map(|_| Supply::new(IdRange { start: 0, end: 0 })).collect();
-            shards[0] = Supply::new(IdRange { start: 100, end: 100 + len });
+            let starts = (1..).map(|n: u64| n * 100);
+            let ranges: Vec<IdRange> = starts.zip(lens).map(|(start, len)| IdRange { start, end: start + len }).collect();
+            let mut shards: Vec<Supply> = (0..4).map(|_| Supply::new(&[])).collect();
+            shards[0] = Supply::new(&ranges);
+            let mut held = [ranges.clone(), Vec::new(), Vec::new(), Vec::new()];
             let mut taken = Vec::new();
             for (from, to, take) in moves {
                 let before: u64 = shards.iter().map(Supply::not_started).sum();
                 let range = shards[from].shed();
+                let is_within = |held: &IdRange| held.start <= range.start && range.end <= held.end;
+                prop_assert!(range.is_empty() || held[from].iter().any(is_within), "{range:?}: not of one range");
+                held[to].push(range);
                 shards[to].receive(range);
                 prop_assert_eq!(shards.iter().map(Supply::not_started).sum::<u64>(), before);
                 for _ in 0..take {
@@ -247,7 +268,7 @@ mod tests {
                 Task::Again(_) => unreachable!("nothing failed"),
             }).collect();
             ids.sort_unstable();
-            prop_assert_eq!(ids, (100..100 + len).collect::<Vec<_>>());
+            prop_assert_eq!(ids, ranges.iter().flat_map(|range| range.start..range.end).collect::<Vec<_>>());
         }
     }
 }

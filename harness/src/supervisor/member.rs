@@ -116,10 +116,10 @@ pub(super) struct Member<L = Process> {
 impl<L: ShardLine> Member<L> {
     /// A shard of which nothing has been heard at `now`.
     pub(super) fn new(plan: ShardPlan, line: L, now: Nanos) -> Self {
-        let progress = Progress { remaining: plan.ids.len(), ..Progress::default() };
+        let progress = Progress { remaining: plan.items(), ..Progress::default() };
         Self {
             bounds: Bounds::for_timeout(plan.timeout),
-            ids: [plan.ids].into_iter().filter(|ids| !ids.is_empty()).collect(),
+            ids: plan.ids.clone(),
             given: 0,
             plan,
             line,

@@ -111,13 +111,12 @@ impl Ranges {
     }
 }
 
-/// Takes `given` off the end of the ranges that a shard holds.
+/// Takes `given`, which lies within one of the ranges that a shard holds, out of them.
 pub(super) fn give_away(held: &mut Vec<IdRange>, given: IdRange) {
-    for range in held.iter_mut() {
-        if range.start <= given.start && given.end == range.end {
-            range.end = given.start;
-        }
-    }
+    let of = |range: &IdRange| range.start <= given.start && given.end <= range.end;
+    let Some(at) = held.iter().position(|range| !given.is_empty() && of(range)) else { return };
+    let above = IdRange { start: given.end, end: std::mem::replace(&mut held[at].end, given.start) };
+    held.insert(at + 1, above);
     held.retain(|range| !range.is_empty());
 }
 
@@ -166,6 +165,21 @@ mod tests {
         ranges.gone(0);
         let range = IdRange { start: 4, end: 9 };
         assert_eq!(ranges.shed(2, range), Some(RangeMessage::Take(2, range)));
+    }
+
+    #[test]
+    fn what_is_given_away_leaves_the_rest_on_both_sides() {
+        let range = |start, end| IdRange { start, end };
+        let mut held = vec![range(0, 10), range(20, 30)];
+        for (given, left) in [
+            (range(25, 28), vec![range(0, 10), range(20, 25), range(28, 30)]),
+            (range(0, 10), vec![range(20, 25), range(28, 30)]),
+            (range(22, 22), vec![range(20, 25), range(28, 30)]),
+            (range(20, 25), vec![range(28, 30)]),
+        ] {
+            give_away(&mut held, given);
+            assert_eq!(held, left, "{given}");
+        }
     }
 
     proptest! {

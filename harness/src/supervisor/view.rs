@@ -305,7 +305,7 @@ impl LiveShard {
     pub(super) fn new(plan: &ShardPlan, pid: i32) -> Self {
         Self {
             pid,
-            planned: plan.ids.len(),
+            planned: plan.items(),
             at: Nanos::default(),
             counters: crate::stats::Counters::default(),
             failures: Failures::default(),

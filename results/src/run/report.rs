@@ -134,6 +134,9 @@ pub struct Report {
     pub command: Option<CommandLine>,
     /// The machine.
     pub environment: Environment,
+    /// IDs of the plan that earlier sessions of a saved crawl had finished: no items of this run. Absent of a run that resumed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_before: Option<u64>,
     /// Each planned item in exactly one state.
     pub ledger: Ledger,
     /// Counts of the run.
@@ -350,6 +353,7 @@ impl Report {
                 record.shards.iter().fold(BindingTimes::default(), |all, shard| all.plus(&shard.binding)),
             ),
             moved: record.moved,
+            finished_before: Some(plan.ids.len() - plan.items()).filter(|ids| *ids > 0),
             ledger,
             tls: Some(merged.counters.tls.clone()).filter(|tls| *tls != TlsCounts::default()),
             budget: BudgetReport::new(plan, record, &totals),

@@ -20,6 +20,7 @@ pub(super) fn plan(shards: u32) -> RunPlan {
         target: "test".to_owned(),
         workload: BTreeMap::new(),
         ids: IdRange { start: 0, end: 1_000_000 },
+        finished: Vec::new(),
         shards,
         connections: shards * 8,
         streams: 1,

@@ -40,7 +40,7 @@ fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
         || Pacer::shaped(plan.budget, curve, start),
         |timetable| {
             let table = Timetable::new(timetable, curve, start, ends);
-            Pacer::Timed(Box::new(table.replaying(&plan.recorded, plan.ids.start)))
+            Pacer::Timed(Box::new(table.replaying(&plan.recorded, plan.span().start)))
         },
     )
 }
@@ -142,7 +142,7 @@ impl Limits {
     /// The limits of a shard that starts at `start`.
     pub(super) fn new(plan: &ShardPlan, start: Nanos, host_of: HostOf) -> Self {
         Self {
-            supply: Supply::new(plan.ids),
+            supply: Supply::new(&plan.ids),
             hosts: (0..plan.per_host.hosts.max(1)).map(|host| Host::new(host, plan, start)).collect(),
             host_of,
             behind: VecDeque::new(),

@@ -89,7 +89,7 @@ impl Supply {
             _ => None,
         };
         Some(Self {
-            items: plan.ids.len().saturating_mul(each),
+            items: plan.items().saturating_mul(each),
             timed: timed.map_or(u64::MAX, whole),
             each,
             per_s: plan.rate.map(|rate| rate.per_second()),

@@ -21,7 +21,8 @@ pub struct ShardReport {
     pub pid: i32,
     /// The CPU it was pinned to.
     pub cpu: Option<usize>,
-    /// The IDs that it was planned to crawl, end excluded.
+    /// From the first to the last of the IDs that it was planned to crawl, end excluded. Where the run resumed a saved crawl, IDs in
+    /// between may have been finished before.
     pub id_range: IdRange,
     /// The IDs that it held at the end: without what it gave to shards that were done, with what it was given.
     pub held: Vec<IdRange>,
@@ -105,7 +106,7 @@ impl ShardReport {
     }
 
     pub(super) fn new(record: &ShardRecord, run: &RunRecord) -> Self {
-        let ShardPlan { shard, ids, connections, cpu, warmup, .. } = record.plan;
+        let ShardPlan { shard, connections, cpu, warmup, .. } = record.plan;
         let duration_s = record.last_done.since(run.start) as f64 / 1e9;
         let counters = &record.stats.counters;
         let totals = Totals::new(counters, duration_s, u64::from(record.peak_in_flight)).without_warmup(
@@ -117,7 +118,7 @@ impl ShardReport {
             shard,
             pid: record.pid,
             cpu,
-            id_range: ids,
+            id_range: record.plan.span(),
             held: record.ids.clone(),
             binding: BindingReport::new(record.binding),
             connections,

@@ -10,7 +10,7 @@ use crawlmark_harness::units::IdRange;
 /// Items by state. The states sum to `planned`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// IDs in the range.
+    /// IDs in the range, without those that were finished before the run.
     pub planned: u64,
     /// Those that were tried, as far as is known. Older versions counted the unfinished as failed or given up.
     #[serde(flatten)]

@@ -16,7 +16,7 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
         let (least, most) = parts.iter().map(value).fold((u64::MAX, 0), |(a, b), v| (a.min(v), b.max(v)));
         if least == most { grouped(least) } else { format!("{} or {}", grouped(least), grouped(most)) }
     };
-    let ids = per_shard(&|part| part.ids.len());
+    let ids = per_shard(&ShardPlan::items);
     let connections = per_shard(&|part| u64::from(part.connections));
     let mut rows = vec![
         ("items", items(plan, &ids)),
@@ -70,11 +70,15 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
 /// Return the number of items and their IDs: all of them, or as many as the time allows.
 fn items(plan: &RunPlan, per_shard: &str) -> String {
     let (first, last) = (grouped(plan.ids.start), grouped(plan.ids.end - 1));
-    let count = grouped(plan.ids.len());
+    let count = grouped(plan.items());
+    let finished = match plan.ids.len() - plan.items() {
+        0 => String::new(),
+        finished => format!(", without {} that are finished", grouped(finished)),
+    };
     match plan.duration.map(humantime::format_duration) {
-        Some(duration) if plan.ids.len() >= ENDLESS => format!("as many as fit into {duration}, from ID {first} on"),
-        Some(duration) => format!("up to {count} in {duration} ({first} to {last}), {per_shard} per shard"),
-        None => format!("{count} in all ({first} to {last}), {per_shard} per shard"),
+        Some(duration) if plan.items() >= ENDLESS => format!("as many as fit into {duration}, from ID {first} on"),
+        Some(duration) => format!("up to {count} in {duration} ({first} to {last}{finished}), {per_shard} per shard"),
+        None => format!("{count} in all ({first} to {last}{finished}), {per_shard} per shard"),
     }
 }
 
@@ -152,7 +156,10 @@ mod tests {
         assert!(said(&run).is_some_and(|said| said.starts_with("  items       1,000 in all (0 to 999), ")));
         run.duration = Some(std::time::Duration::from_secs(8));
         assert!(said(&run).is_some_and(|said| said.starts_with("  items       up to 1,000 in 8s (0 to 999), ")));
-        run.ids.end = ENDLESS;
+        run.finished = vec![crawlmark_harness::units::IdRange { start: 100, end: 700 }];
+        let resumed = "  items       up to 400 in 8s (0 to 999, without 600 that are finished), 200 per shard";
+        assert_eq!(said(&run).as_deref(), Some(resumed));
+        (run.ids.end, run.finished) = (ENDLESS, Vec::new());
         assert_eq!(said(&run).as_deref(), Some("  items       as many as fit into 8s, from ID 0 on"));
     }
 

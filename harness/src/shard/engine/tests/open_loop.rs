@@ -188,7 +188,7 @@ fn what_finds_the_queue_full_is_dropped_and_has_no_time() {
 fn what_there_is_no_item_for_is_not_dropped() {
     // Ten of 100 items are held for a second, so 90 are left for the requests that come in it.
     for (queue, dropped) in [(80, 911), (90, 0)] {
-        let ids = IdRange { start: 0, end: 100 };
+        let ids = vec![IdRange { start: 0, end: 100 }];
         let plan = ShardPlan { queue: Some(queue), ids, ..timed(10, Duration::from_secs(12)) };
         let (ran, _) = run(&plan, Some((ms(0), ms(1_000))), Duration::from_secs(12));
         let scheduled = ran.gate().timetable_use().unwrap().scheduled;
@@ -265,7 +265,7 @@ fn turns_without_anything_to_do_are_not_made_up_for() {
         if before == 0 { (Outcome::Rejected, again) } else { (Outcome::Ok, Advice::default()) }
     };
     let mut plan = timed(100, Duration::from_secs(3));
-    plan.ids = IdRange { start: 0, end: 10 };
+    plan.ids = vec![IdRange { start: 0, end: 10 }];
     let (ran, _) = run_against(&plan, None, Duration::from_secs(3), answers);
     assert_eq!((ran.sent.len(), ran.gate().timetable_use().unwrap().scheduled), (20, 20));
     assert!(ran.sent.windows(2).all(|pair| pair[1].since(pair[0]) >= 1_000_000), "{:?}", ran.sent);

@@ -78,7 +78,7 @@ fn requests_that_were_due_while_the_shard_did_not_run_until_its_grace_was_over_a
 
 #[test]
 fn requests_that_a_pause_holds_back_end_at_once_and_items_to_be_tried_again_stay_unfinished() {
-    let open = ShardPlan { ids: IdRange { start: 0, end: 100 }, ..timed(4, Duration::from_secs(10)) };
+    let open = ShardPlan { ids: vec![IdRange { start: 0, end: 100 }], ..timed(4, Duration::from_secs(10)) };
     for (plan, grace) in
         [(shard(100, 4, None), true), (shard(100, 4, None), false), (open.clone(), true), (open, false)]
     {

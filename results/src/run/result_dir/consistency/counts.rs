@@ -17,9 +17,13 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     equal("plan.connections", u64::from(plan.run.connections), "the sum of shards[].connections", connections)?;
     sum("totals", totals, shards.iter().map(|shard| &shard.totals))?;
     sum("ledger", ledger, shards.iter().map(|shard| &shard.ledger))?;
-    equal("ledger.planned", ledger.planned, "the number of IDs in plan.ids", plan.run.ids.len())?;
-    partition("shards[].id_range", shards.iter().map(|shard| shard.id_range).collect(), plan.run.ids)?;
-    partition("shards[].held", shards.iter().flat_map(|shard| shard.held.clone()).collect(), plan.run.ids)?;
+    let left = plan.run.ids.len().saturating_sub(report.finished_before.unwrap_or(0));
+    equal("ledger.planned", ledger.planned, "the number of IDs in plan.ids, less finished_before", left)?;
+    // The spans of shards of a resumed run hold finished IDs.
+    let spans = disjoint("shards[].id_range", shards.iter().map(|shard| shard.id_range).collect(), plan.run.ids)?;
+    at_most("ledger.planned", left, "the number of IDs in shards[].id_range", spans)?;
+    let held = disjoint("shards[].held", shards.iter().flat_map(|shard| shard.held.clone()).collect(), plan.run.ids)?;
+    equal("shards[].held", held, "(the number of its IDs) ledger.planned", left)?;
     for (i, shard) in shards.iter().enumerate() {
         equal(format_args!("shards[{i}].shard"), shard.shard as usize, "its place in the list", i)?;
         let held = shard.held.iter().map(IdRange::len).sum();
@@ -68,16 +72,21 @@ fn add_leaves(name: &str, value: &impl Serialize, sums: &mut BTreeMap<String, u6
     walk(name.to_owned(), &serde_json::to_value(value).unwrap_or_default(), sums);
 }
 
-/// The ranges follow one another from the start of the whole to its end.
-fn partition(field: &str, mut ranges: Vec<IdRange>, whole: IdRange) -> Result<(), String> {
+/// Returns the number of IDs in ranges that lie within the whole, none of them in two.
+fn disjoint(field: &str, mut ranges: Vec<IdRange>, whole: IdRange) -> Result<u64, String> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_by_key(|range| range.start);
-    let mut next = whole.start;
-    for range in ranges {
-        equal(format_args!("{field}.start"), range.start, "the end of the range before it", next)?;
-        next = range.end;
+    let mut end = whole.start;
+    for IdRange { start, end: next } in &ranges {
+        if *start < end {
+            return Err(format!(
+                "`{field}.start` is {start}, less than {end}, where plan.ids starts or another range ends"
+            ));
+        }
+        end = *next;
     }
-    equal(format_args!("{field}.end"), next, "plan.ids.end", whole.end)
+    at_most(format_args!("{field}.end"), end, "plan.ids.end", whole.end)?;
+    Ok(ranges.iter().map(IdRange::len).sum())
 }
 
 /// Every item is in one state. A run that found that its items do not add up says that it is incomplete.

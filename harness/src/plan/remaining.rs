@@ -1,0 +1,49 @@
+//! IDs that are left to crawl: those of the range that no earlier run of the same crawl has finished, and each shard's part of them.
+//!
+//! Pure. Called by the plan when it is validated and split.
+
+use super::{Arrivals, PlanError, RunPlan, split_point};
+use crate::units::IdRange;
+
+impl RunPlan {
+    /// Return the number of IDs to crawl: those of the range without the finished ones.
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        self.ids.len() - self.finished.iter().map(IdRange::len).sum::<u64>().min(self.ids.len())
+    }
+
+    /// Return the ranges of IDs to crawl, in order: all of `ids` unless some are finished.
+    pub(super) fn remaining(&self) -> Vec<IdRange> {
+        let starts = std::iter::once(self.ids.start).chain(self.finished.iter().map(|range| range.end));
+        let ends = self.finished.iter().map(|range| range.start).chain([self.ids.end]);
+        starts.zip(ends).map(|(start, end)| IdRange { start, end }).filter(|range| !range.is_empty()).collect()
+    }
+
+    pub(super) fn validate_finished(&self) -> Result<(), PlanError> {
+        let mut next = self.ids.start;
+        for range in &self.finished {
+            if range.is_empty() || range.start < next || range.end > self.ids.end {
+                return Err(PlanError::Finished { finished: *range, ids: self.ids });
+            }
+            next = range.end;
+        }
+        if self.arrivals == Arrivals::Replay && !self.finished.is_empty() {
+            return Err(PlanError::FinishedReplay);
+        }
+        if self.items() == 0 { Err(PlanError::NothingLeft(self.ids)) } else { Ok(()) }
+    }
+}
+
+/// Return part `i` of `parts` of the IDs in `ranges`, which are in order and disjoint, by the split laws over all of them.
+pub(super) fn part(ranges: &[IdRange], parts: u64, i: u64) -> Vec<IdRange> {
+    let total = ranges.iter().map(IdRange::len).sum();
+    let (first, end) = (split_point(total, parts, i), split_point(total, parts, i + 1));
+    let mut before = 0;
+    let within = ranges.iter().map(|range| {
+        let id = |rank: u64| range.start + rank.saturating_sub(before).min(range.len());
+        let part = IdRange { start: id(first), end: id(end) };
+        before += range.len();
+        part
+    });
+    within.filter(|part| !part.is_empty()).collect()
+}
