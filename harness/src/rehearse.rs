@@ -167,6 +167,22 @@ impl<W: Workload> Workload for Watched<W> {
         self.workload.booked(sample);
         self.samples.borrow_mut().push(sample.clone());
     }
+
+    fn has_room(&self) -> bool {
+        self.workload.has_room()
+    }
+
+    async fn room(&self) {
+        self.workload.room().await;
+    }
+
+    async fn finish(&self) -> Result<(), String> {
+        self.workload.finish().await
+    }
+
+    async fn failed(&self) -> String {
+        self.workload.failed().await
+    }
 }
 
 /// An observer, and the seconds that it is passed.

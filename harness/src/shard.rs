@@ -36,6 +36,7 @@ mod wakeup;
 
 use std::fmt::Display;
 use std::fs::File;
+use std::future::ready;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
@@ -171,7 +172,8 @@ where
         link.vitals.begin(now);
         engine.begin_beats();
         engine.close(now);
-        return report_end(&engine, &mut link).await;
+        let ended = finish(&engine, &mut link).await?;
+        return report_end(&engine, ended, &mut link).await;
     };
     let engine = Engine::new(workload, plan, alarm.clock(), start);
     link.vitals.begin(start);
@@ -180,7 +182,8 @@ where
     alarm.until(start).await;
     let end = plan.duration.map(|duration| ShardEnd { at: start.plus(duration), grace: plan.grace });
     crawl(&engine, alarm, end, &mut link).await?;
-    report_end(&engine, &mut link).await
+    let ended = finish(&engine, &mut link).await?;
+    report_end(&engine, ended, &mut link).await
 }
 
 fn prepare(plan: &ShardPlan) -> Result<tokio::runtime::LocalRuntime, ShardError> {
@@ -222,6 +225,8 @@ where
     let Link { outbox, listener, vitals } = link;
     let _pulse = LoopDelayProbe::start(engine);
     let mut run = pin!(Some(Rc::clone(engine).run(alarm)));
+    let mut failure = pin!(engine.watch_workload());
+    let mut has_failed = false;
     let mut reporter = pin!(report(engine, outbox, vitals));
     let mut cut_off = end;
     let mut deadline = None;
@@ -230,6 +235,12 @@ where
         tokio::select! {
             () = running => return Ok(()),
             ended = &mut reporter => return ended,
+            why = &mut failure, if !has_failed => {
+                // What is under way has until the supervisor's stop says.
+                (has_failed, cut_off) = (true, None);
+                engine.gate().send(Frame::Failed(why));
+                engine.close(clock.now());
+            }
             () = sleep_until(clock, cut_off.map(|end| end.at)) => {
                 if let Some(ShardEnd { at, grace }) = cut_off.take() {
                     engine.close(at);
@@ -244,6 +255,34 @@ where
                 if let Some(grace) = obey(engine, control?) {
                     (cut_off, deadline) = (None, Some(grace));
                 }
+            }
+        }
+    }
+}
+
+/// Lets the workload finish. That may take longer than the supervisor waits for a report, so all seconds are handed over first, and
+/// progress is reported in the meantime. What the supervisor says is read no more. Returns when the attempts were over.
+async fn finish<W, R, T>(engine: &Rc<Engine<W>>, link: &mut Link<R, T>) -> Result<Nanos, ShardError>
+where
+    W: Workload,
+    T: AsyncWrite + Unpin,
+{
+    let ended = engine.clock().now();
+    // Nothing waits for the loop any more.
+    engine.end_beats(ended);
+    let mut finished = pin!(engine.finish_workload());
+    tokio::select! {
+        biased;
+        () = &mut finished => return Ok(ended),
+        () = ready(()) => queue_rest(engine, link)?,
+    }
+    link.outbox.queue(&Frame::Finishing)?;
+    loop {
+        link.outbox.flush().await?;
+        tokio::select! {
+            () = &mut finished => return Ok(ended),
+            () = tokio::time::sleep(PROGRESS_EVERY) => {
+                link.outbox.queue(&Frame::Progress(Box::new(engine.progress())))?;
             }
         }
     }
@@ -379,25 +418,17 @@ where
     engine.gate().take_sends(now).map_or(Ok(()), |sends| outbox.queue(&Frame::Sends(sends)))
 }
 
-async fn report_end<W, R, T>(engine: &Engine<W>, link: &mut Link<R, T>) -> Result<(), ShardError>
+/// Sends everything that is known of a shard whose attempts were over at `ended`.
+async fn report_end<W, R, T>(engine: &Engine<W>, ended: Nanos, link: &mut Link<R, T>) -> Result<(), ShardError>
 where
     W: Workload,
     T: AsyncWrite + Unpin,
 {
-    let Link { outbox, vitals, .. } = link;
     let now = engine.clock().now();
-    // A stall that lasted to the end.
-    engine.beat(now);
-    let meters = meters(engine, vitals, now);
-    let (usage, cpu) = vitals.end(now);
-    // What was said and done in the last moment, such as IDs given away, counts as well.
-    engine.gate().last_messages().iter().try_for_each(|message| outbox.queue(message))?;
-    for interval in engine.intervals(|intervals| intervals.take_all(meters)) {
-        outbox.queue(&interval_frame(interval)?)?;
-    }
-    queue_sends(engine, outbox, now.plus(SLOT))?;
+    let (usage, cpu) = link.vitals.end(now);
+    queue_rest(engine, link)?;
     let [mut hosts, templates, sources] = engine.groups();
-    hosts.add_limits(&engine.gate().host_times(now));
+    hosts.add_limits(&engine.gate().host_times(ended));
     let last = engine.totals(|stats, peak_in_flight, last_done| {
         Ok::<_, WireError>(FinalFrame {
             counters: stats.counters.clone(),
@@ -416,14 +447,30 @@ where
             hosts,
             templates,
             sources,
-            binding: meters.binding,
-            courtesy: engine.gate().courtesy(now),
+            binding: engine.gate().binding(ended),
+            courtesy: engine.gate().courtesy(ended),
             usage,
             cpu,
         })
     })?;
-    outbox.queue(&Frame::Final(Box::new(last)))?;
-    Ok(outbox.flush().await?)
+    link.outbox.queue(&Frame::Final(Box::new(last)))?;
+    Ok(link.outbox.flush().await?)
+}
+
+/// Queues what was said and done in the last moment, such as IDs given away, and the seconds that were not handed over yet.
+fn queue_rest<W, R, T>(engine: &Engine<W>, link: &mut Link<R, T>) -> Result<(), WireError>
+where
+    W: Workload,
+    T: AsyncWrite + Unpin,
+{
+    let Link { outbox, vitals, .. } = link;
+    let now = engine.clock().now();
+    let meters = meters(engine, vitals, now);
+    engine.gate().last_messages().iter().try_for_each(|message| outbox.queue(message))?;
+    for interval in engine.intervals(|intervals| intervals.take_all(meters)) {
+        outbox.queue(&interval_frame(interval)?)?;
+    }
+    queue_sends(engine, outbox, now.plus(SLOT))
 }
 
 fn interval_frame(interval: ShardInterval) -> Result<Frame, WireError> {

@@ -49,13 +49,13 @@ use self::ranges::Ranges;
 pub(crate) use self::rehearsal::{Stage, conduct};
 use self::shares::Shares;
 pub use self::signals::{HeldSignals, HeldSuspension};
-use self::stop::Stop;
+use self::stop::{Stop, StopCause};
 use self::timeline::Timeline;
 pub use self::times::{ReceivedStats, Recent, ShardTimes};
 use self::turns::Turns;
 pub use self::view::{
     Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, OpenInterval, RunRecord, ShardRecord,
-    ShardSecond, Stopped, Stopping, SupervisorCpu,
+    ShardSecond, Stopped, Stopping, SupervisorCpu, WorkloadFailure,
 };
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
@@ -169,6 +169,8 @@ struct Supervisor<L = Process> {
     ready: usize,
     start: Option<Nanos>,
     stop: Option<Stop>,
+    /// The first failure of a shard's workload.
+    failure: Option<WorkloadFailure>,
     /// For how long the whole run was stopped after its start.
     suspended: Duration,
     timeline: Timeline,
@@ -258,6 +260,7 @@ impl<L: ShardLine> Supervisor<L> {
             ready: 0,
             start: None,
             stop: None,
+            failure: None,
             suspended: Duration::ZERO,
             timeline: Timeline::new(Bounds::for_timeout(plan.timeout)),
             ranges: Ranges::of(plan.arrivals),
@@ -294,19 +297,24 @@ impl<L: ShardLine> Supervisor<L> {
 
     /// Return the record of the run, between the calendar times of the common start and the end.
     fn into_record(self, [started_at, finished_at]: [SystemTime; 2], usage: Usage) -> RunRecord {
-        let Self { clock, start, stop, suspended, budget, windows, moved, pauses, members, watch, .. } = self;
+        let Self { clock, start, stop, failure, suspended, budget, windows, moved, pauses, members, watch, .. } = self;
         RunRecord {
             started_at,
             finished_at,
             start: start.unwrap_or_else(|| clock.now()),
-            interrupted: stop.as_ref().and_then(|stop| stop.signal),
+            interrupted: match stop {
+                Some(Stop { cause: StopCause::Signal(number), .. }) => Some(number),
+                _ => None,
+            },
             stopped_at: stop.as_ref().map(|stop| stop.at),
             suspended,
             stopped: match stop {
                 Some(_) if start.is_none() => Stopped::BeforeStart,
-                Some(Stop { signal: None, .. }) => Stopped::ByObserver,
+                Some(Stop { cause: StopCause::Observer, .. }) => Stopped::ByObserver,
+                Some(Stop { cause: StopCause::Workload, .. }) => Stopped::ByWorkload,
                 _ => Stopped::No,
             },
+            failure,
             moved: Moved { shares: budget.as_ref().map_or(0, |budget| budget.shares.moves()), ..moved },
             pauses,
             busiest: windows.busiest(),
@@ -340,9 +348,9 @@ impl<L: ShardLine> Supervisor<L> {
             self.report_open(observer);
         }
         // What all shards have told the end of is over, and not stopped.
-        let is_on = self.stop.is_none() && self.members.iter().any(|m| m.is_speaking() && m.last.is_none());
+        let is_on = self.stop.is_none() && self.members.iter().any(Member::is_at_work);
         if is_on && observer.has_enough() {
-            self.stop(None, now);
+            self.stop(StopCause::Observer, now);
         }
         if event.tick {
             self.check_deadlines(now);
@@ -384,6 +392,12 @@ impl<L: ShardLine> Supervisor<L> {
                 PipeEvent::Share(kept) => {
                     let tell = self.budget.as_mut().map(|budget| budget.shares.kept(i, kept));
                     self.tell_shares(tell.unwrap_or_default());
+                }
+                PipeEvent::Failed(why) => {
+                    self.failure.get_or_insert(WorkloadFailure { shard, why });
+                    if self.stop.is_none() {
+                        self.stop(StopCause::Workload, now);
+                    }
                 }
             }
         }
@@ -438,7 +452,7 @@ impl<L: ShardLine> Supervisor<L> {
 
     /// The shards that have more seconds to tell.
     fn measuring(&self) -> Vec<u32> {
-        self.members.iter().filter(|m| m.is_speaking() && m.last.is_none()).map(|m| m.plan.shard).collect()
+        self.members.iter().filter(|m| m.is_at_work()).map(|m| m.plan.shard).collect()
     }
 
     fn refresh(&mut self, now: Nanos) {

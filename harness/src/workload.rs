@@ -4,7 +4,7 @@
 //! `stats/counters.rs` counts.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, pending, ready};
 
 use crate::clock::Nanos;
 pub use crate::sample::{Asides, Handshake, InFlight, Opened, Opening};
@@ -61,6 +61,31 @@ pub trait Workload: 'static {
     /// Hears of each of its attempts that ended, as it was counted. One that was dropped is not among them.
     fn booked(&self, sample: &Sample) {
         let _ = sample;
+    }
+
+    /// True if there is room for the results of more attempts: asked after each [`booked`](Self::booked). While there is none, no attempt
+    /// is admitted; those under way end, and are booked.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Return once [`has_room`](Self::has_room) is true. Awaited after it was false; may be dropped and awaited again.
+    fn room(&self) -> impl Future<Output = ()> {
+        ready(())
+    }
+
+    /// Finish what was booked: awaited once, after the last attempt. It may take long; it must not block the thread.
+    ///
+    /// # Errors
+    /// The failure and what to do about it, in a sentence for people. The run is stopped, and its report says so.
+    fn finish(&self) -> impl Future<Output = Result<(), String>> {
+        ready(Ok(()))
+    }
+
+    /// Return why no results can be taken any more, in a sentence for people that says what to do about it; never while they can.
+    /// The run is then stopped: nothing more is admitted, attempts under way may end, and the workload [finishes](Self::finish).
+    fn failed(&self) -> impl Future<Output = String> {
+        pending()
     }
 }
 

@@ -4,6 +4,7 @@
 mod findings;
 mod outcomes;
 mod stalls;
+mod storage;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

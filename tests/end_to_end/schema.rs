@@ -118,7 +118,7 @@ fn a_missing_field_or_a_wrong_type_anywhere_is_no_result() {
             parent.starts_with("/intervals/") && ["answers", "bins", "errors_by_kind", "max_us"].contains(&key);
         let is_optional = ["/failures", "/by_host", "/check_connections", "/validity/verdicts"]
             .contains(&place.as_str())
-            || ["longest_slack_us", "receive_delay"].contains(&key)
+            || ["longest_slack_us", "receive_delay", "storage"].contains(&key)
             || is_of_second;
         let is_field = report.at(parent).is_object() && !holds_data(parent) && !is_optional;
         if is_field {

@@ -73,7 +73,8 @@ impl HostHistory {
 
     /// Return the times up to `now`.
     pub(super) fn times(&self, run: &LimitHistory, now: Nanos) -> HostTimes {
-        let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns: _ } = self.own.times(now);
+        let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, storage_ns: _, idle_ns: _ } =
+            self.own.times(now);
         let free = self.free_until(run, now);
         HostTimes {
             own_rate_ns: rate_ns,

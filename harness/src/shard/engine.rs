@@ -20,7 +20,7 @@ use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crate::stats::{Bounds, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Timing, Unfinished};
-use crate::wire::{OpenSecond, Progress};
+use crate::wire::{Frame, OpenSecond, Progress};
 use crate::workload::{Asides, Flight, Opened, Workload};
 
 /// One shard's engine.
@@ -159,11 +159,36 @@ impl<W: Workload> Engine<W> {
             let sample = Sample { permit, attempt, fate };
             self.finish(lane, &sample);
             self.workload.booked(&sample);
+            if !self.workload.has_room() {
+                self.gate.fill();
+            }
             if sample.attempt.sent.is_none() {
                 // Without a descriptor or a port it may have failed without a wait, and so may all that follow: what else the
                 // thread has to do, such as saying that it lives, comes first.
                 tokio::task::yield_now().await;
             }
+        }
+    }
+
+    /// Has the gate admit again whenever the workload has room again. Returns why the workload takes no more results, if it says so.
+    pub(super) async fn watch_workload(&self) -> String {
+        let mut failed = pin!(self.workload.failed());
+        loop {
+            tokio::select! {
+                why = &mut failed => return why,
+                () = self.gate.filled() => {}
+            }
+            tokio::select! {
+                why = &mut failed => return why,
+                () = self.workload.room() => self.gate.empty(),
+            }
+        }
+    }
+
+    /// Lets the workload finish, and tells the supervisor if it could not.
+    pub(super) async fn finish_workload(&self) {
+        if let Err(why) = self.workload.finish().await {
+            self.gate.send(Frame::Failed(why));
         }
     }
 
@@ -262,6 +287,12 @@ impl<W: Workload> Engine<W> {
         }
         self.next_beat.set(due);
         due
+    }
+
+    /// Counts how late the shard's loop looks up for the last time, at `now`: a stall that lasted to the end counts.
+    pub(super) fn end_beats(&self, now: Nanos) {
+        self.beat(now);
+        self.next_beat.set(NEVER);
     }
 
     /// The clock that it runs on.

@@ -4,7 +4,7 @@
 //! for the next moment with the shard's alarm and lets the waiting lanes through first come, first served. While no lane
 //! waits, the alarm is not set. Nothing is allocated per request.
 //!
-//! Limits are checked in this order: work available; host not paused, below its concurrency, within its rate; overall rate. The first
+//! Limits are checked in this order: room for results; work available; host not paused, below its concurrency, within its rate; overall rate. The first
 //! that refuses is recorded as the limit (`binding`). Requests to other hosts go first while one host refuses.
 
 mod keeper;
@@ -18,7 +18,7 @@ use std::pin::pin;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use self::keeper::Keeper;
+use self::keeper::{Call, Keeper};
 use self::limits::{Asked, Clearance, Limits, State, Waits};
 pub(super) use self::limits::{Dropped, HostOf};
 use super::alarm::{Alarm, Ring};
@@ -38,6 +38,8 @@ pub(super) struct Gate {
     inner: RefCell<Limits>,
     lanes: Vec<LaneSlot>,
     keeper: Keeper,
+    /// Made when the workload has no more room for results.
+    filled: Call,
     /// Urgent frames for the supervisor.
     messages: Messages,
 }
@@ -94,6 +96,7 @@ impl Gate {
             inner: RefCell::new(inner),
             lanes: (0..lanes).map(|_| LaneSlot::default()).collect(),
             keeper: Keeper::default(),
+            filled: Call::default(),
             messages: Messages::default(),
         };
         gate.note_idleness(&mut gate.inner.borrow_mut());
@@ -426,6 +429,30 @@ impl Gate {
             inner.state = State::Idle;
             self.messages.send(Frame::Idle);
         }
+    }
+
+    /// Admits nothing until [`Gate::empty`]: the workload has no room for more results.
+    pub(super) fn fill(&self) {
+        if !std::mem::replace(&mut self.inner.borrow_mut().is_full, true) {
+            self.filled.make();
+        }
+    }
+
+    /// Return once the gate was filled.
+    pub(super) async fn filled(&self) {
+        self.filled.made().await;
+    }
+
+    /// Admits attempts again: the workload has room for results.
+    pub(super) fn empty(&self) {
+        let mut inner = self.inner.borrow_mut();
+        (inner.is_full, inner.room_since) = (false, self.clock.now());
+        self.keeper.call();
+    }
+
+    /// Sends an urgent frame to the supervisor.
+    pub(super) fn send(&self, frame: Frame) {
+        self.messages.send(frame);
     }
 
     /// Return the urgent frames for the supervisor, as soon as there are any. Dropping the future loses nothing.

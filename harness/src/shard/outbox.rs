@@ -46,6 +46,8 @@ impl Urgency {
             | Frame::Idle
             | Frame::Shed(_)
             | Frame::Share(_)
+            | Frame::Failed(_)
+            | Frame::Finishing
             | Frame::Final(_) => Self::Rings,
         }
     }

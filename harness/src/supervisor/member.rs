@@ -78,6 +78,8 @@ pub(super) enum PipeEvent {
     Shed(IdRange),
     /// The shard keeps within this share.
     Share(u32),
+    /// Its workload takes no more results, or could not finish them.
+    Failed(String),
 }
 
 /// The final frame, and what it held of times.
@@ -102,6 +104,8 @@ pub(super) struct Member<L = Process> {
     pub(super) progress: Progress,
     /// Most items that it started between two reports; none before the first.
     busiest: Option<u64>,
+    /// True once its attempts are over and its workload finishes.
+    is_finishing: bool,
     pub(super) last: Option<Last>,
     pub(super) fault: Option<ShardFault>,
     pub(super) exit: Option<ShardExit>,
@@ -126,6 +130,7 @@ impl<L: ShardLine> Member<L> {
             speaks: true,
             progress,
             busiest: None,
+            is_finishing: false,
             last: None,
             fault: None,
             exit: None,
@@ -144,6 +149,16 @@ impl<L: ShardLine> Member<L> {
     /// True if it may still say something.
     pub(super) fn is_speaking(&self) -> bool {
         self.speaks
+    }
+
+    /// True if it has more attempts to make, or may have.
+    pub(super) const fn is_at_work(&self) -> bool {
+        self.speaks && self.last.is_none() && !self.is_finishing
+    }
+
+    /// True if its attempts are over, and its workload finishes.
+    pub(super) const fn is_finishing(&self) -> bool {
+        self.is_finishing
     }
 
     /// When it last said something.
@@ -197,6 +212,8 @@ impl<L: ShardLine> Member<L> {
                 Frame::Idle => heard.push(PipeEvent::Idle),
                 Frame::Shed(range) => heard.push(PipeEvent::Shed(range)),
                 Frame::Share(share) => heard.push(PipeEvent::Share(share)),
+                Frame::Failed(why) => heard.push(PipeEvent::Failed(why)),
+                Frame::Finishing => self.is_finishing = true,
                 Frame::Final(mut frame) => {
                     let timings = std::mem::take(&mut frame.timings);
                     let stats = ReceivedStats::hear(self.bounds, frame.counters.clone(), timings)?;
@@ -307,6 +324,6 @@ impl<L: ShardLine> Member<L> {
 
     /// Return the shard's use of its share of the budget.
     pub(super) fn as_user(&self) -> User<'_> {
-        if self.exit.is_some() { User::Gone } else { User::Works(&self.progress) }
+        if self.exit.is_some() || self.is_finishing { User::Gone } else { User::Works(&self.progress) }
     }
 }

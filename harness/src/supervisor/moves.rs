@@ -11,9 +11,9 @@ use crate::units::IdRange;
 use crate::wire::{Control, PauseOrder, Scope};
 
 impl<L: ShardLine> Supervisor<L> {
-    /// A shard that no longer reports takes part in no move.
+    /// A shard that no longer reports, or has no more attempts to make, takes part in no move.
     pub(super) fn note_silence(&mut self) {
-        let silent: Vec<usize> = (0..self.members.len()).filter(|i| !self.members[*i].is_speaking()).collect();
+        let silent: Vec<usize> = (0..self.members.len()).filter(|i| !self.members[*i].is_at_work()).collect();
         for i in silent {
             self.ranges.gone(i);
             self.windows.over(i);
@@ -73,10 +73,7 @@ impl<L: ShardLine> Supervisor<L> {
         if self.stop.is_some() {
             return;
         }
-        let rest = |member: &Member<L>| RemainingIds {
-            ids: member.progress.remaining,
-            works: member.is_speaking() && member.last.is_none(),
-        };
+        let rest = |member: &Member<L>| RemainingIds { ids: member.progress.remaining, works: member.is_at_work() };
         let rests: Vec<RemainingIds> = self.members.iter().map(rest).collect();
         for say in self.ranges.feed(&rests) {
             match say {

@@ -68,7 +68,7 @@ pub(super) struct ShareUpdate {
 pub(super) enum User<'a> {
     /// At work; the progress that it reported last.
     Works(&'a Progress),
-    /// Its process is gone, and nothing of it can send any more.
+    /// Its process is gone or has no more attempts to make: nothing of it can send any more.
     Gone,
 }
 

@@ -19,20 +19,33 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 /// the process group, and a terminal to the group.
 const SAME_STOP: Duration = Duration::from_millis(200);
 
-/// A shard that has not ended this long after the grace is ended: a stopped run reports within two seconds.
+/// A shard that has not ended this long after the grace is ended: a stopped run reports within two seconds. One whose workload finishes
+/// has as long as that takes: what is not stored yet would be lost.
 const STOP_MARGIN: Duration = Duration::from_millis(500);
+
+/// Cause of a stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StopCause {
+    /// A signal of this number.
+    Signal(i32),
+    /// The observer, which has seen enough.
+    Observer,
+    /// The workload of a shard, which takes no more results or could not finish them.
+    Workload,
+}
 
 /// A stop that was asked for.
 #[derive(Debug)]
 pub(super) struct Stop {
-    /// By a signal; by the observer when there is none.
-    pub(super) signal: Option<i32>,
+    pub(super) cause: StopCause,
     pub(super) at: Nanos,
     /// Last request to stop: `at`, or a later signal.
     asked_at: Nanos,
     /// True once the grace was ended by another signal.
     is_hurried: bool,
     kill_at: Nanos,
+    /// True once yet another signal ends even shards whose workload finishes.
+    is_forced: bool,
 }
 
 impl Stop {
@@ -40,8 +53,9 @@ impl Stop {
     pub(super) const fn state(&self) -> Stopping {
         match self {
             Self { is_hurried: true, .. } => Stopping::AtOnce,
-            Self { signal: Some(_), .. } => Stopping::BySignal,
-            Self { signal: None, .. } => Stopping::ByObserver,
+            Self { cause: StopCause::Signal(_), .. } => Stopping::BySignal,
+            Self { cause: StopCause::Observer, .. } => Stopping::ByObserver,
+            Self { cause: StopCause::Workload, .. } => Stopping::ByWorkload,
         }
     }
 }
@@ -53,9 +67,9 @@ impl<L: ShardLine> Supervisor<L> {
             return;
         }
         match &mut self.stop {
-            None => self.stop(Some(signal), now),
+            None => self.stop(StopCause::Signal(signal), now),
             Some(stop) if now.since(stop.asked_at) <= duration_ns(SAME_STOP) => {}
-            Some(stop) if stop.is_hurried => stop.kill_at = now,
+            Some(stop) if stop.is_hurried => (stop.kill_at, stop.is_forced) = (now, true),
             Some(stop) => {
                 (stop.asked_at, stop.is_hurried) = (now, true);
                 stop.kill_at = stop.kill_at.min(now.plus(STOP_MARGIN));
@@ -82,17 +96,18 @@ impl<L: ShardLine> Supervisor<L> {
     }
 
     /// Asks the shards to start nothing more and to end what is under way.
-    pub(super) fn stop(&mut self, signal: Option<i32>, now: Nanos) {
+    pub(super) fn stop(&mut self, cause: StopCause, now: Nanos) {
         let until = now.plus(STOP_GRACE);
         let kill_at = until.plus(STOP_MARGIN);
-        self.stop = Some(Stop { signal, at: now, asked_at: now, is_hurried: false, kill_at });
+        self.stop = Some(Stop { cause, at: now, asked_at: now, is_hurried: false, kill_at, is_forced: false });
         self.stop_shards(until);
     }
 
     pub(super) fn check_deadlines(&mut self, now: Nanos) {
-        let overdue = self.stop.as_ref().is_some_and(|stop| now >= stop.kill_at);
+        let overdue = self.stop.as_ref().filter(|stop| now >= stop.kill_at);
+        let is_forced = overdue.is_some_and(|stop| stop.is_forced);
         for member in &mut self.members {
-            if overdue && member.is_speaking() {
+            if overdue.is_some() && member.is_speaking() && (is_forced || !member.is_finishing()) {
                 member.give_up(ShardFault::Overdue, now);
             }
             member.check_alive(now, self.shard_deadline);

@@ -71,6 +71,8 @@ pub struct Live {
 pub enum Stopping {
     /// The observer stopped the run: open requests have a grace, which a signal ends.
     ByObserver,
+    /// The workload of a shard did: open requests have a grace, which a signal ends.
+    ByWorkload,
     /// A signal did: open requests have a grace, which another signal ends.
     BySignal,
     /// The grace was ended; another signal kills the shards.
@@ -193,10 +195,12 @@ pub struct RunRecord {
     pub start: Nanos,
     /// The number of the signal that stopped the run early.
     pub interrupted: Option<i32>,
-    /// Moment at which a signal or the observer stopped the run.
+    /// Moment at which a signal, the observer or a workload stopped the run.
     pub stopped_at: Option<Nanos>,
-    /// True if the observer did, or a signal did before the common start.
+    /// True if the observer or a workload did, or a signal did before the common start.
     pub stopped: Stopped,
+    /// The first failure of a shard's workload; none without any. It stopped the run unless something else had.
+    pub failure: Option<WorkloadFailure>,
     /// Time for which the whole run was suspended after its start, by Ctrl-Z (SIGTSTP).
     pub suspended: Duration,
     /// Counts of moves between the shards.
@@ -215,6 +219,14 @@ pub struct RunRecord {
     pub host: HostRecord,
 }
 
+impl RunRecord {
+    /// True if a signal, the observer or a workload stopped the run early.
+    #[must_use]
+    pub fn was_stopped(&self) -> bool {
+        self.interrupted.is_some() || matches!(self.stopped, Stopped::ByObserver | Stopped::ByWorkload)
+    }
+}
+
 /// CPU time of the supervisor, by phase. The rest of its CPU time was for reading the final reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SupervisorCpu {
@@ -226,14 +238,25 @@ pub struct SupervisorCpu {
     pub running: Duration,
 }
 
-/// True if a run was stopped by its observer, or before it began.
+/// Failure of a shard's workload: it took no more results, or could not finish them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkloadFailure {
+    /// Its shard.
+    pub shard: u32,
+    /// The failure and what to do about it, in a sentence for people.
+    pub why: String,
+}
+
+/// True if a run was stopped by its observer or a workload, or before it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stopped {
-    /// Not stopped by the observer: it had not seen enough before the run was over or a signal stopped it.
+    /// Not stopped by the observer or a workload before the run was over or a signal stopped it.
     #[default]
     No,
     /// Stopped by the observer, which had seen enough.
     ByObserver,
+    /// Stopped by the workload of a shard, which took no more results or could not finish them.
+    ByWorkload,
     /// A signal stopped it before the common start: it has no requests, and its start is when it was over.
     BeforeStart,
 }

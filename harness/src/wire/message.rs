@@ -50,6 +50,10 @@ pub enum Frame {
     Shed(IdRange),
     /// The answer to [`Control::Share`]: from now on the shard keeps within this one.
     Share(u32),
+    /// The workload takes no more results, or could not finish them: why, in a sentence for people. The run is to be stopped.
+    Failed(String),
+    /// All attempts are over; the workload finishes, which may take long.
+    Finishing,
     /// Everything. The last frame.
     Final(Box<FinalFrame>),
 }
@@ -144,6 +148,8 @@ pub enum Binding {
     Pause,
     /// Limited by what the target sustains, or by its remaining quota: fewer requests in flight, or a slower pace, than was asked for.
     Target,
+    /// The workload, which has no room for more results until it has stored those that it has.
+    Storage,
     /// Nothing: there is nothing to do, or only later.
     Idle,
 }
@@ -160,6 +166,8 @@ counters! {
         pause_ns: u64,
         /// Limited by the target's quota or by adaptation, ns.
         target_ns: u64,
+        /// No room for more results, ns.
+        storage_ns: u64,
         /// Nothing to do, ns.
         idle_ns: u64,
     }
@@ -173,6 +181,7 @@ impl BindingTimes {
             Binding::Concurrency => &mut self.concurrency_ns,
             Binding::Pause => &mut self.pause_ns,
             Binding::Target => &mut self.target_ns,
+            Binding::Storage => &mut self.storage_ns,
             Binding::Idle => &mut self.idle_ns,
         }
     }

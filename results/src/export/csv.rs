@@ -17,7 +17,7 @@ const DUE: [CsvColumn<IntervalRow>; 5] = [
 ];
 
 /// Columns of a second after its counts.
-const SECONDS: [CsvColumn<IntervalRow>; 17] = [
+const SECONDS: [CsvColumn<IntervalRow>; 18] = [
     ("in_flight", |row| row.in_flight.to_string()),
     ("p50_us", |row| optional(row.p50_us)),
     ("p90_us", |row| optional(row.p90_us)),
@@ -32,6 +32,7 @@ const SECONDS: [CsvColumn<IntervalRow>; 17] = [
     ("concurrency_share", |row| number(row.binding.concurrency)),
     ("pause_share", |row| number(row.binding.pause)),
     ("target_share", |row| number(row.binding.target)),
+    ("storage_share", |row| number(row.binding.storage)),
     ("idle_share", |row| number(row.binding.idle)),
     ("limit", |row| row.limit.map_or_else(String::new, |limit| limit.to_string())),
     ("pace_per_s", |row| optional(row.pace_per_s)),

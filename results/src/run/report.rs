@@ -118,7 +118,7 @@ pub struct Report {
     pub started_at: String,
     /// RFC 3339, UTC.
     pub finished_at: String,
-    /// True if a signal or a gate stopped it early.
+    /// True if a signal, a gate or a failure to store results stopped it early.
     pub interrupted: bool,
     /// The signal's number.
     pub interrupted_by: Option<i32>,
@@ -127,6 +127,9 @@ pub struct Report {
     pub suspended_s: f64,
     /// The expression of the gate that stopped it; of a run that a signal stopped, null.
     pub stopped_by: Option<String>,
+    /// Failure to store results, and what to do about it; it stopped the run unless something else had. Absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_failure: Option<String>,
     /// The plan as resolved.
     pub plan: Plan,
     /// Command line that repeats the plan; null of a run that no command line started.
@@ -329,6 +332,14 @@ impl Report {
             warmup: warmup.as_ref(),
         });
         validity.note_interruptions(record, &totals, &shards);
+        let binding = BindingReport::new(
+            record.shards.iter().fold(BindingTimes::default(), |all, shard| all.plus(&shard.binding)),
+        );
+        let storage_failure = record
+            .failure
+            .as_ref()
+            .map(|failure| format!("shard {} could not store its results: {}", failure.shard, failure.why));
+        validity.note_storage(binding, storage_failure.as_deref());
         Self {
             schema: SCHEMA.to_owned(),
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -337,7 +348,7 @@ impl Report {
             tags: labels.tags.clone(),
             started_at: rfc3339(record.started_at),
             finished_at: rfc3339(record.finished_at),
-            interrupted: record.interrupted.is_some() || record.stopped == Stopped::ByObserver,
+            interrupted: record.was_stopped(),
             interrupted_by: record.interrupted,
             suspended_s: record.suspended.as_secs_f64(),
             failures: FailureReport::all(record),
@@ -349,9 +360,8 @@ impl Report {
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
             command: None,
             throttling: ThrottlingReport::new(record, &totals, ledger.ok + ledger.not_found),
-            binding: BindingReport::new(
-                record.shards.iter().fold(BindingTimes::default(), |all, shard| all.plus(&shard.binding)),
-            ),
+            binding,
+            storage_failure,
             moved: record.moved,
             finished_before: Some(plan.ids.len() - plan.items()).filter(|ids| *ids > 0),
             ledger,

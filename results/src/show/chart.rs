@@ -137,6 +137,8 @@ pub enum Role {
     Connections,
     /// Limited by the target's quota.
     Quota,
+    /// Limited by the storing of results.
+    Storage,
     /// Nothing to do.
     Idle,
     /// Median.

@@ -157,6 +157,7 @@ pub(crate) fn report(plan: &RunPlan, shards: Vec<ShardRecord>, intervals: Vec<In
         interrupted: None,
         stopped_at: None,
         stopped: Stopped::No,
+        failure: None,
         suspended: Duration::ZERO,
         moved: Moved::default(),
         pauses: 0,

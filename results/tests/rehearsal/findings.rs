@@ -149,7 +149,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         report.shards[0].usage.run_delay_share = Some(0.054);
     };
     let missed: Change = |report| {
-        let binding = BindingReport { rate: 0.999, concurrency: 0.001, pause: 0.0, target: 0.0, idle: 0.0 };
+        let binding = BindingReport { rate: 0.999, concurrency: 0.001, ..BindingReport::default() };
         (report.totals.attempts_per_s, report.totals.ok_per_s, report.binding) = (20.0, Some(20.0), binding);
         report.budget.as_mut().unwrap().achieved_per_s = 20.0;
     };
@@ -169,7 +169,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         (
             "connections in use for some of the time",
             |report| {
-                report.binding = BindingReport { rate: 0.6, concurrency: 0.4, pause: 0.0, target: 0.0, idle: 0.0 };
+                report.binding = BindingReport { rate: 0.6, concurrency: 0.4, ..BindingReport::default() };
                 (report.totals.attempts_per_s, report.totals.ok_per_s) = (20.0, Some(20.0));
                 report.shards.iter_mut().for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
             },

@@ -214,12 +214,13 @@ fn counted(rank: u8, name: &str, count: u64, tone: Tone) -> Part {
 }
 
 fn limits(now: &Now<'_>, columns: usize) -> Option<Line> {
-    let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns } = now.lately.binding;
+    let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, storage_ns, idle_ns } = now.lately.binding;
     let mut times = [
         ("rate", rate_ns),
         ("connections", concurrency_ns),
         ("throttle pauses", pause_ns),
         ("the target's quota", target_ns),
+        ("storing results", storage_ns),
         ("idle", idle_ns),
     ];
     times.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));

@@ -173,7 +173,8 @@ pub(super) fn any_run() -> impl Strategy<Value = [Live; 2]> {
     });
     let standing = (any::<u32>(), prop::option::of(0.1..1e9))
         .prop_map(|(limit, pace_per_s)| ControllerState { limit, pace_per_s });
-    let stopping = prop::sample::select(vec![Stopping::ByObserver, Stopping::BySignal, Stopping::AtOnce]);
+    let stopping =
+        prop::sample::select(vec![Stopping::ByObserver, Stopping::ByWorkload, Stopping::BySignal, Stopping::AtOnce]);
     let beside = (
         prop::option::of(pause),
         prop::option::of(standing),

@@ -42,7 +42,7 @@ pub(super) fn elapsed(time: Duration) -> String {
 
 /// Describe the effect of another Ctrl-C on a stop that waits for these open requests.
 pub(super) fn stop_words(stopping: Stopping, open: u32) -> String {
-    let again = if stopping == Stopping::ByObserver { "" } else { " again" };
+    let again = if stopping == Stopping::BySignal { " again" } else { "" };
     match (stopping, open) {
         (Stopping::AtOnce, _) => {
             "press Ctrl-C again to kill the shards, which loses what they have not reported".to_owned()

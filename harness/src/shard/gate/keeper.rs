@@ -1,4 +1,4 @@
-//! Waking the one task of a gate that lets waiting lanes through.
+//! Waking the one task of a gate that lets waiting lanes through, and others that wait for a call.
 //!
 //! One thread. It must not decide who is let through.
 
@@ -11,10 +11,16 @@ use crate::clock::Nanos;
 /// The task that lets waiting lanes through, as seen by those who may have to wake it.
 #[derive(Default)]
 pub(super) struct Keeper {
-    waker: Cell<Option<Waker>>,
     /// Until when it sleeps unless it is called; the end of time when it waits to be called.
     pub(super) asleep_until: Cell<Option<Nanos>>,
-    called: Cell<bool>,
+    call: Call,
+}
+
+/// A call that one task waits for. One that nobody waits for yet is kept.
+#[derive(Default)]
+pub(super) struct Call {
+    waker: Cell<Option<Waker>>,
+    is_made: Cell<bool>,
 }
 
 impl Keeper {
@@ -27,15 +33,27 @@ impl Keeper {
 
     /// Has the keeper look again.
     pub(super) fn call(&self) {
-        self.called.set(true);
+        self.call.make();
+    }
+
+    pub(super) async fn called(&self) {
+        self.call.made().await;
+    }
+}
+
+impl Call {
+    /// Wakes the task.
+    pub(super) fn make(&self) {
+        self.is_made.set(true);
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 
-    pub(super) async fn called(&self) {
+    /// Return once it is made.
+    pub(super) async fn made(&self) {
         poll_fn(|cx| {
-            if self.called.replace(false) {
+            if self.is_made.replace(false) {
                 return Poll::Ready(());
             }
             self.waker.set(Some(cx.waker().clone()));

@@ -84,6 +84,10 @@ pub(super) struct Limits {
     /// The turns to send that were asked for, or that this shard has.
     turns: Vec<Turn>,
     pub(super) state: State,
+    /// True while the workload has no room for more results.
+    pub(super) is_full: bool,
+    /// Since when it has had some, if it ever had none.
+    pub(super) room_since: Nanos,
     /// IDs whose requests were let through and withdrawn at the end, before they were sent.
     returned: u64,
     /// When those were scheduled that found the queue full and are yet to be counted.
@@ -166,6 +170,8 @@ impl Limits {
             sending: VecDeque::new(),
             turns: Vec::new(),
             state: State::Open,
+            is_full: false,
+            room_since: Nanos::default(),
             returned: 0,
             dropped: Vec::new(),
             left_over: LeftOver::default(),
@@ -285,6 +291,9 @@ impl Limits {
     pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
         self.waits = Waits::ForTime;
         self.update_timetable(now);
+        if self.is_full && !self.has_nothing() {
+            return Asked::Blocked(Binding::Storage);
+        }
         if self.plan.arrivals == Arrivals::Waves {
             self.left_in_wave = if self.under_way == 0 { self.plan.in_flight() } else { self.left_in_wave };
             if self.left_in_wave == 0 {
@@ -300,7 +309,10 @@ impl Limits {
         let chosen =
             if self.limiter.pacer.timetable().is_some() { self.next_in_turn(since, now) } else { self.choose(now) };
         match chosen {
-            Ok((task, allowed)) => Asked::Go(self.admit(task, Moments { due: since, allowed, free, now })),
+            Ok((task, allowed)) => {
+                let allowed = allowed.max(self.room_since);
+                Asked::Go(self.admit(task, Moments { due: since, allowed, free, now }))
+            }
             Err(Leave::At(next, binding)) => Asked::At(next, binding),
             Err(Leave::Blocked(binding)) => Asked::Blocked(binding),
             Err(Leave::Go(_)) => Asked::Blocked(Binding::Idle),

@@ -244,20 +244,22 @@ fn per(count: f64, duration_s: f64) -> f64 {
 /// The mean over the seconds in which something is known.
 fn mean_binding(rows: &[&IntervalRow]) -> BindingReport {
     let mut sum = BindingReport::default();
-    for BindingReport { rate, concurrency, pause, target, idle } in rows.iter().map(|row| row.binding) {
+    for BindingReport { rate, concurrency, pause, target, storage, idle } in rows.iter().map(|row| row.binding) {
         sum.rate += rate;
         sum.concurrency += concurrency;
         sum.pause += pause;
         sum.target += target;
+        sum.storage += storage;
         sum.idle += idle;
     }
-    let BindingReport { rate, concurrency, pause, target, idle } = sum;
-    let all = rate + concurrency + pause + target + idle;
+    let BindingReport { rate, concurrency, pause, target, storage, idle } = sum;
+    let all = rate + concurrency + pause + target + storage + idle;
     BindingReport {
         rate: per(rate, all),
         concurrency: per(concurrency, all),
         pause: per(pause, all),
         target: per(target, all),
+        storage: per(storage, all),
         idle: per(idle, all),
     }
 }

@@ -162,8 +162,9 @@ impl LiveThresholds {
 
     /// Judges every objective and closes the report with what was found.
     pub fn close(mut self, report: &mut Report) {
-        // It may have wanted to when the run was over, or a signal had come first.
-        let stopped_by = self.stop.filter(|_| report.interrupted && report.interrupted_by.is_none());
+        // It may have wanted to when the run was over, or a signal or a failure had come first.
+        let is_other = report.interrupted_by.is_some() || report.storage_failure.is_some();
+        let stopped_by = self.stop.filter(|_| report.interrupted && !is_other);
         let duration_s = report.totals.duration_s;
         self.hear_the_rest(duration_s, stopped_by.is_some());
         report.stopped_by = stopped_by.map(|i| self.watched[i].objective.condition.to_string());

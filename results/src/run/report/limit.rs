@@ -8,6 +8,9 @@ use crawlmark_harness::wire::Binding;
 /// Part of the rate that must be used for the rate to be the limit, while a rate was.
 const USED: f64 = 0.9;
 
+/// Advice where the storing of results is the limit.
+pub(crate) const STORE_LESS: &str = "Save to a faster disk (--save), or save less (--save-bodies, --save-fields)";
+
 /// A limit by the name that a reader can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LimitName {
@@ -21,6 +24,8 @@ pub(crate) enum LimitName {
     Pause,
     /// The target's quota, or what `--adaptive` found.
     Target,
+    /// The storing of results.
+    Storage,
     /// None of those that are known.
     Unknown,
 }
@@ -75,13 +80,14 @@ impl<'a> LimitEvidence<'a> {
             (Binding::Rate, _) => LimitName::PerHostRate,
             (Binding::Pause, _) => LimitName::Pause,
             (Binding::Target, _) => LimitName::Target,
+            (Binding::Storage, _) => LimitName::Storage,
             (Binding::Concurrency | Binding::Idle, _) if self.is_full => LimitName::Connections,
             (Binding::Concurrency | Binding::Idle, _) => longest,
         }
     }
 
     fn longest(&self, has_full: bool) -> LimitName {
-        let BindingReport { rate, concurrency, pause, target, idle } = self.binding;
+        let BindingReport { rate, concurrency, pause, target, storage, idle } = self.binding;
         let per_host = self.plan.per_host;
         let when = |is: bool, part: f64| if is { part } else { 0.0 };
         let parts = [
@@ -91,6 +97,7 @@ impl<'a> LimitEvidence<'a> {
             // The schedule of a single host is put off by a pause, and nothing waits for it.
             (when(per_host.hosts > 1, pause), LimitName::Pause),
             (target, LimitName::Target),
+            (storage, LimitName::Storage),
         ];
         let longest = parts.into_iter().filter(|(part, _)| *part > 0.0).max_by(|a, b| a.0.total_cmp(&b.0));
         longest.map_or_else(
@@ -117,6 +124,7 @@ impl LimitName {
                 "the rate that --adaptive found, or the target's quota"
             }
             Self::Target => "the target's quota",
+            Self::Storage => "room to store results",
             Self::Unknown => "another limit than --rate",
         }
     }
@@ -136,6 +144,7 @@ impl LimitName {
             }
             Self::PerHostRate => raise("--per-host-rate", plan.per_host.rate.map(|rate| rate.to_string())),
             Self::Pause => "Lower --rate, or use --on-throttle count to send requests anyway".to_owned(),
+            Self::Storage => STORE_LESS.to_owned(),
             Self::Target | Self::Unknown => "Lower --rate".to_owned(),
         }
     }

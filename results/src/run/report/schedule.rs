@@ -9,7 +9,7 @@ use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::pacer::Curve;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan, TimetablePlan};
 use crawlmark_harness::stats::{Counters, ItemCounts, RequestCounts};
-use crawlmark_harness::supervisor::{RunRecord, ShardRecord, Stopped};
+use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 use crawlmark_harness::wire::{Binding, TimetableUse};
 
 /// Adherence of an open loop to its timetable.
@@ -124,8 +124,7 @@ pub(super) fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64
     let TimetablePlan { rate, stride, .. } = timetable.filter(|_| shard.fault.is_some())?;
     let heard = |shard: &ShardRecord| shard.last_done.since(record.start);
     let last = record.shards.iter().map(heard).max().unwrap_or(0);
-    let was_stopped = record.interrupted.is_some() || record.stopped == Stopped::ByObserver;
-    let end = duration.filter(|_| !was_stopped).map_or(last, duration_ns);
+    let end = duration.filter(|_| !record.was_stopped()).map_or(last, duration_ns);
     let curve = Curve::of(shape, duration);
     let held = rate.permits_in(curve.at(end).saturating_sub(curve.at(heard(shard)))) / u64::from(stride.max(1));
     let Ledger { not_attempted, lost, .. } = Ledger::of(shard);

@@ -86,19 +86,23 @@ pub struct BindingReport {
     pub pause: f64,
     /// Limit that the target was found to sustain, or its remaining quota.
     pub target: f64,
+    /// The storing of results: there was no room for more of them. 0 in results of older versions.
+    #[serde(default)]
+    pub storage: f64,
     /// Nothing: there was nothing to do, or only later.
     pub idle: f64,
 }
 
 impl BindingReport {
     pub(super) fn new(times: BindingTimes) -> Self {
-        let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns } = times;
+        let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, storage_ns, idle_ns } = times;
         let part = |ns: u64| share(ns as f64, times.sum_ns() as f64);
         Self {
             rate: part(rate_ns),
             concurrency: part(concurrency_ns),
             pause: part(pause_ns),
             target: part(target_ns),
+            storage: part(storage_ns),
             idle: part(idle_ns),
         }
     }

@@ -27,10 +27,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Environment, HostReport, IntervalRow, Ledger, ShardReport, Totals, WarmUpReport};
+use super::limit::STORE_LESS;
+use super::{BindingReport, Environment, HostReport, IntervalRow, Ledger, ShardReport, Totals, WarmUpReport};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::RunRecord;
-use crawlmark_harness::units::micros;
+use crawlmark_harness::units::{micros, rounded_percent};
 
 /// The check that notes a suspended run.
 pub(crate) const SUSPENSION: &str = "suspension";
@@ -291,6 +292,23 @@ impl Validity {
                 micros(record.suspended.as_secs_f64() * 1e6)
             );
             self.check(SUSPENSION, Some(why), Verdict::Disturbed);
+        }
+    }
+
+    /// Notes what storing its results did to a run that had to wait for that, or failed to.
+    pub(super) fn note_storage(&mut self, binding: BindingReport, failure: Option<&str>) {
+        if let Some(why) = failure {
+            self.check("stored results", Some(why.to_owned()), Verdict::Incomplete);
+        }
+        if binding.storage > 0.0 {
+            let slow = (binding.storage > thresholds::STORAGE).then(|| {
+                format!(
+                    "storing results took longer than crawling: the shards waited for it for {} of their time, so the rate is this \
+                     client's ceiling. {STORE_LESS}",
+                    rounded_percent(binding.storage)
+                )
+            });
+            self.check("waits to store results", slow, Verdict::ClientLimited);
         }
     }
 

@@ -332,13 +332,13 @@ fn are_connections_used(report: &Report) -> bool {
 
 /// Describe the pace of a run without another finding.
 fn pace(report: &Report) -> String {
-    let BindingReport { rate: by_rate, concurrency, pause, target, idle } = report.binding;
+    let BindingReport { concurrency, idle, .. } = report.binding;
     let connections = || connections_in_words(&report.plan.run);
     match limit(report) {
         Some((part, "connections")) => limited(report, &format!("the {}", connections()), part),
         Some((_, by)) if by == budget_flag(report) && is_kept(report) => format!("{} requested", rate(report)),
         Some((part, by)) => limited(report, by, part),
-        None if by_rate + concurrency + pause + target + idle <= 0.0 => format!("{} good", rate(report)),
+        None if report.binding == BindingReport::default() => format!("{} good", rate(report)),
         None if idle >= NOTABLE => {
             format!("{} good: nothing was left to send for {} of the time", rate(report), rounded_percent(idle))
         }

@@ -14,6 +14,9 @@ use crawlmark_harness::units::rounded_percent;
 /// Number of the signal that Ctrl-C sends.
 pub(super) const SIGINT: i32 = 2;
 
+/// Cause of a stop because results could not be stored.
+pub(super) const STORAGE_FAILURE: &str = "a failure to store results";
+
 /// Part of the requested rate below which a run fell short of it.
 const REACHED: f64 = 0.5;
 
@@ -122,6 +125,7 @@ fn ending(report: &Report) -> String {
     let end = match (report.interrupted_by, &report.stopped_by) {
         (Some(SIGINT), _) => stopped(" by Ctrl-C"),
         (Some(signal), _) => stopped(&format!(" by signal {signal}")),
+        (None, None) if report.storage_failure.is_some() => stopped(&format!(" by {STORAGE_FAILURE}")),
         (None, Some(threshold)) => stopped(&format!(" by --stop-if '{threshold}'")),
         (None, None) if is_unsent(report) => "nothing was sent".to_owned(),
         (None, None) => format!("finished after {after}{limit}"),
@@ -173,7 +177,7 @@ fn missing(report: &Report) -> Option<String> {
     let witness = report.witness.as_ref().filter(|witness| witness.agrees == Some(false));
     let differs =
         witness.and_then(|witness| Some(format!("the target's own counts differ ({})", witness.differences.first()?)));
-    let parts = [dead_in_words, lost, times.map(str::to_owned), left, differs]
+    let parts = [dead_in_words, lost, times.map(str::to_owned), left, report.storage_failure.clone(), differs]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()

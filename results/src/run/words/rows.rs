@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::outcome::SIGINT;
+use super::outcome::{SIGINT, STORAGE_FAILURE};
 use super::times;
 use crate::run::report::{
     BindingReport, BudgetReport, BusiestReport, HostBudgetReport, LimitEvidence, PROXY, Report, TLS_TRUST,
@@ -230,13 +230,14 @@ pub(super) fn budget_flag(report: &Report) -> &'static str {
 }
 
 /// Limits by their names, the one that set the pace for longest first.
-pub(crate) fn limits(binding: &BindingReport, flag: &'static str) -> [(f64, &'static str); 5] {
-    let BindingReport { rate, concurrency, pause, target, idle } = *binding;
+pub(crate) fn limits(binding: &BindingReport, flag: &'static str) -> [(f64, &'static str); 6] {
+    let BindingReport { rate, concurrency, pause, target, storage, idle } = *binding;
     let mut parts = [
         (rate, flag),
         (concurrency, "connections"),
         (pause, "throttle pauses"),
         (target, "the target's quota"),
+        (storage, "storing results"),
         (idle, IDLE),
     ];
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -321,7 +322,10 @@ fn ledger(report: &Report) -> String {
         match report.interrupted_by {
             Some(SIGINT) => Some("Ctrl-C".to_owned()),
             Some(signal) => Some(format!("signal {signal}")),
-            None => report.stopped_by.clone(),
+            None => report
+                .stopped_by
+                .clone()
+                .or_else(|| report.storage_failure.as_ref().map(|_| STORAGE_FAILURE.to_owned())),
         }
     };
     if let Some(end) = super::outcome::time_limit(report).or_else(stopped) {

@@ -223,6 +223,7 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
             Binding::Rate => "--per-host-rate",
             Binding::Pause => "a throttle pause",
             Binding::Target => "the target's quota",
+            Binding::Storage => "room to store results",
         };
         row = format!("{row}\n{} were never sent; at the end, the queue was waiting for {what}", grouped(*dropped));
     }

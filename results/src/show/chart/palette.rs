@@ -132,7 +132,7 @@ impl Role {
             Self::Failed => Ink::Vermilion,
             Self::Challenged | Self::Quota | Self::Max => Ink::Purple,
             Self::CutOff | Self::Connections => Ink::Olive,
-            Self::Retried | Self::P50 => Ink::Green,
+            Self::Retried | Self::Storage | Self::P50 => Ink::Green,
             Self::Asked => Ink::Grey,
             Self::Idle | Self::NotFound | Self::P90 => Ink::Sky,
             Self::Reference => Ink::Text,

@@ -12,11 +12,12 @@ const LAST_S: f64 = 0.01;
 type LimitShare = fn(&BindingReport) -> f64;
 
 /// Limits that can hold a shard back, in the order in which they are stacked.
-const LIMITS: [(&str, Role, LimitShare); 5] = [
+const LIMITS: [(&str, Role, LimitShare); 6] = [
     ("the requested rate", Role::Asked, |b| b.rate),
     ("connections", Role::Connections, |b| b.concurrency),
     ("throttling", Role::Throttled, |b| b.pause),
     ("the target's quota", Role::Quota, |b| b.target),
+    ("storing results", Role::Storage, |b| b.storage),
     ("idle", Role::Idle, |b| b.idle),
 ];
 
@@ -62,7 +63,7 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
 }
 
 /// Shares of the limits in each step, on top of each other.
-fn shares(seconds: &Seconds<'_>) -> [Mark; 5] {
+fn shares(seconds: &Seconds<'_>) -> [Mark; 6] {
     let mut tops: Vec<f64> = Vec::new();
     LIMITS.map(|(name, role, part)| {
         let steps = seconds.means(|row: &IntervalRow| {

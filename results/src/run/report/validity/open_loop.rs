@@ -41,9 +41,14 @@ pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
 
 /// Requests that were due and never went because another limit did not allow them.
 pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> CheckResult {
-    dropped(evidence, &[LimitName::PerHostRate, LimitName::PerHostConnections], |limit| {
+    dropped(evidence, &[LimitName::PerHostRate, LimitName::PerHostConnections, LimitName::Storage], |limit| {
         let (words, remedy) = (limit.words(evidence.plan), limit.remedy(evidence.plan));
-        format!("{words} did not allow them; {}. {remedy}", counted(evidence))
+        let why = if limit == LimitName::Storage {
+            format!("there was no {words}")
+        } else {
+            format!("{words} did not allow them")
+        };
+        format!("{why}; {}. {remedy}", counted(evidence))
     })
 }
 

@@ -9,6 +9,9 @@ pub(crate) const CPU_USE: f64 = 0.85;
 /// CPU for a third and more.
 pub(crate) const RUN_DELAY: f64 = 0.05;
 
+/// Part of the shards' time in which there was no room for more results: as [`RUN_DELAY`], the client set the pace then.
+pub(super) const STORAGE: f64 = 0.05;
+
 /// Lateness of a paced run's requests, at the 99th percentile: below 2 ms nobody who measures over a network would notice.
 pub(crate) const SCHED_LAG_US: f64 = 2_000.0;
 

@@ -17,8 +17,9 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
             if noted { "a" } else { "no" }
         ));
     }
-    let stopped = report.interrupted_by.is_some() || report.stopped_by.is_some();
-    equal("interrupted", report.interrupted, "interrupted_by or stopped_by", stopped)?;
+    let Report { interrupted_by, stopped_by, storage_failure, .. } = report;
+    let stopped = interrupted_by.is_some() || stopped_by.is_some() || storage_failure.is_some();
+    equal("interrupted", report.interrupted, "interrupted_by, stopped_by or storage_failure", stopped)?;
     if report.plan.config_hash != config_hash(&report.plan.run) && counts_until_the_end(report) {
         let (is, wanted) = (&report.plan.config_hash, config_hash(&report.plan.run));
         return Err(format!("`plan.config_hash` is {is}, but that of the plan is {wanted}"));

@@ -254,8 +254,8 @@ fn usage(place: &str, shard: &ShardReport) -> Result<(), String> {
 
 /// The parts of the time of each limit add up to all of it, or to nothing.
 fn binding(place: &str, binding: BindingReport) -> Result<(), String> {
-    let BindingReport { rate, concurrency, pause, target, idle } = binding;
-    let parts = [rate, concurrency, pause, target, idle];
+    let BindingReport { rate, concurrency, pause, target, storage, idle } = binding;
+    let parts = [rate, concurrency, pause, target, storage, idle];
     let sum: f64 = parts.iter().sum();
     if parts.iter().all(|part| *part == 0.0) {
         Ok(())
