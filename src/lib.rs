@@ -6,6 +6,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`dataset`] | the saved crawl: segments, checkpoints, the writer |
 //! | [`cli`] | arguments of the command line, each checked by itself |
 //! | `error` | errors, and the exit code of each; `run` has that of a finished run |
 //! | [`crawl`] | the workload: performs an ID over HTTP/1.1 or HTTP/2 |
@@ -25,6 +26,7 @@ mod capacity;
 pub mod cli;
 mod compare;
 pub mod crawl;
+pub mod dataset;
 mod error;
 mod export;
 mod ladder;

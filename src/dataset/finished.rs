@@ -1,0 +1,135 @@
+//! Set of items, as ranges: those of a shard that ended are one range with a hole for each that is in flight or waiting.
+//!
+//! Called for each record. It must not know what an item is.
+
+use std::collections::BTreeMap;
+
+use crawlmark_harness::units::IdRange;
+
+/// Set of items. Its size in memory is that of its ranges.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// End of each range, by its start; no two of them overlap or touch.
+    ranges: BTreeMap<u64, u64>,
+    /// Number of items.
+    len: u64,
+}
+
+impl Finished {
+    /// Return the number of items.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// True if the set has no item.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Return the ranges, sorted; no two of them overlap or touch.
+    pub fn ranges(&self) -> impl Iterator<Item = IdRange> {
+        self.ranges.iter().map(|(start, end)| IdRange { start: *start, end: *end })
+    }
+
+    /// Add a range that is disjoint from the set.
+    ///
+    /// # Errors
+    /// When it is not: with one item that both have. The set is as before.
+    pub fn add(&mut self, range: IdRange) -> Result<(), u64> {
+        let IdRange { mut start, mut end } = range;
+        if range.is_empty() {
+            return Ok(());
+        }
+        // The last range that begins before the end of this one: the only one that can overlap it, unless another does, too.
+        let before = self.ranges.range(..=start).next_back().map(|(start, end)| (*start, *end));
+        let after = self.ranges.range(start..).next().map(|(start, end)| (*start, *end));
+        match (before, after) {
+            (Some((_, before)), _) if before > start => return Err(start),
+            (_, Some((after, _))) if after < end => return Err(after),
+            _ => {}
+        }
+        self.len += range.len();
+        if let Some((after, after_end)) = after.filter(|(after, _)| *after == end) {
+            self.ranges.remove(&after);
+            end = after_end;
+        }
+        if let Some((before, _)) = before.filter(|(_, before)| *before == start) {
+            start = before;
+        }
+        self.ranges.insert(start, end);
+        Ok(())
+    }
+
+    /// Add an item.
+    ///
+    /// # Errors
+    /// When the set has it, with the item; or when it is 2^64 - 1, which is no item.
+    pub fn insert(&mut self, item: u64) -> Result<(), u64> {
+        // Most items follow the one before, or fill the hole behind it.
+        let end = item.checked_add(1).ok_or(item)?;
+        self.add(IdRange { start: item, end })
+    }
+
+    /// Return the ranges of `range` that are not in the set, sorted.
+    #[must_use]
+    pub fn gaps(&self, range: IdRange) -> Vec<IdRange> {
+        let (mut gaps, mut start) = (Vec::new(), range.start);
+        for finished in self.ranges().filter(|finished| finished.end > range.start && finished.start < range.end) {
+            gaps.push(IdRange { start, end: finished.start });
+            start = finished.end;
+        }
+        gaps.push(IdRange { start, end: range.end });
+        gaps.retain(|gap| !gap.is_empty());
+        gaps
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Set of small numbers.
+    pub(in crate::dataset) fn any_finished() -> impl Strategy<Value = Finished> {
+        prop::collection::vec(0..100_u64, 0..60).prop_map(|items| {
+            let mut finished = Finished::default();
+            for item in items {
+                let _ = finished.insert(item);
+            }
+            finished
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_what_a_set_of_numbers_holds(
+            ranges in prop::collection::vec((0..60_u64, 0..5_u64), 0..60), within in (0..70_u64, 0..70_u64),
+        ) {
+            let (mut finished, mut model) = (Finished::default(), BTreeSet::new());
+            for (start, len) in ranges {
+                let range = IdRange { start, end: start + len };
+                match finished.add(range) {
+                    Ok(()) => prop_assert!((start..range.end).all(|item| model.insert(item))),
+                    Err(item) => prop_assert!(model.contains(&item) && (start..range.end).contains(&item)),
+                }
+            }
+            let items = |ranges: Vec<IdRange>| ranges.iter().flat_map(|range| range.start..range.end).collect::<Vec<_>>();
+            let ranges: Vec<IdRange> = finished.ranges().collect();
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
+            prop_assert_eq!((items(ranges), finished.len()), (model.iter().copied().collect(), model.len() as u64));
+            let within = IdRange { start: within.0, end: within.0 + within.1 };
+            let missing = (within.start..within.end).filter(|item| !model.contains(item));
+            prop_assert_eq!(items(finished.gaps(within)), missing.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_last_number_is_no_item() {
+        assert_eq!(Finished::default().insert(u64::MAX), Err(u64::MAX));
+    }
+}

@@ -1,0 +1,314 @@
+//! `crawl.json`: what a saved crawl is, written once when it begins.
+//!
+//! Written by `run --save`; read by `run --resume`, `verify` and `export`. It must not change while the crawl grows: what changes is
+//! in the checkpoints.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use crawlmark_harness::units::IdRange;
+use crawlmark_results::run::report::CommandLine;
+use serde::{Deserialize, Serialize};
+
+/// Name of the file in the directory of a saved crawl.
+pub const MANIFEST: &str = "crawl.json";
+
+/// Value of [`Manifest::format`].
+pub const FORMAT: &str = "crawlmark crawl";
+
+/// Version of the directory's format; higher with each change that an older program cannot read.
+pub const VERSION: u32 = 1;
+
+/// Description of a saved crawl.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Program that began the crawl, with its version.
+    pub tool: String,
+    /// Start of the first session, RFC 3339 in UTC.
+    pub created: String,
+    /// Hash of the first session's plan; as `plan.config_hash` of a result.
+    pub plan: String,
+    /// URL template, or the number of URLs; without secrets.
+    pub target: String,
+    /// IDs of the crawl.
+    pub ids: IdRange,
+    /// Order of the IDs (`--shuffle`); none if it is their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle: Option<ShuffledRange>,
+    /// What is saved.
+    pub saved: Saved,
+    /// Settings that have to be the same in each session, by name; as `plan.workload` of a result.
+    pub workload: BTreeMap<String, String>,
+    /// Command line that began it, without secrets.
+    pub command: CommandLine,
+}
+
+/// Reason why a directory holds no crawl that this program can read.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// No such file.
+    #[error("find a saved crawl in {}: it has no {MANIFEST}. Name the directory that `crawlmark run --save` made", .0.display())]
+    Missing(PathBuf),
+    /// The system refused to read it.
+    #[error("read {}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// No description of a crawl.
+    #[error("read {}: {why}. Restore the file from a backup, or crawl into another directory", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// First thing that is wrong.
+        why: String,
+    },
+    /// A later program made it.
+    #[error("read {}: it has format version {version}, and this program knows {VERSION}. Use the crawlmark that made it", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
+}
+
+impl Manifest {
+    /// Read the description of the crawl in the directory `place`.
+    ///
+    /// # Errors
+    /// When there is none, or none that this program knows.
+    pub fn read(place: &Path) -> Result<Self, ManifestError> {
+        // The version first: a later one may have other fields.
+        #[derive(Deserialize)]
+        struct Head {
+            format: String,
+            version: u32,
+        }
+        let path = place.join(MANIFEST);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ManifestError::Missing(place.to_owned()));
+            }
+            Err(error) => return Err(ManifestError::Io { path, error }),
+        };
+        let damaged = |error: serde_json::Error| ManifestError::Damaged { path: path.clone(), why: error.to_string() };
+        let Head { format, version } = serde_json::from_str(&text).map_err(damaged)?;
+        if format != FORMAT {
+            return Err(ManifestError::Damaged { path, why: format!("its format is `{format}`, not `{FORMAT}`") });
+        }
+        if version > VERSION {
+            return Err(ManifestError::Newer { path, version });
+        }
+        let manifest: Self = serde_json::from_str(&text).map_err(damaged)?;
+        if manifest.ids.is_empty() {
+            return Err(ManifestError::Damaged { path, why: "it has no IDs".to_owned() });
+        }
+        Ok(manifest)
+    }
+
+    /// Write it to the directory `place`: whole or not at all, and on the disk when this returns.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn write(&self, place: &Path) -> io::Result<()> {
+        let temporary = place.join(format!("{MANIFEST}.new"));
+        let mut file = File::create(&temporary)?;
+        file.write_all((serde_json::to_string_pretty(self)? + "\n").as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, place.join(MANIFEST))?;
+        File::open(place)?.sync_all()
+    }
+}
+
+/// Range whose IDs are crawled in a shuffled order: item `i` of [`Manifest::ids`] has the ID `Shuffle::new(range, seed).id(i)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShuffledRange {
+    /// Range that is permuted; it holds the IDs of the crawl.
+    pub range: IdRange,
+    /// Seed of the permutation.
+    pub seed: u64,
+}
+
+/// Part of each response that is saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    /// Fields of a record.
+    pub fields: Fields,
+    /// Responses whose bodies are saved.
+    pub bodies: Bodies,
+    /// Longest body that is saved whole, bytes.
+    pub max_body: u64,
+    /// Failure that loses no committed record.
+    pub durability: Durability,
+}
+
+/// Responses whose bodies are saved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bodies {
+    /// Good responses.
+    #[default]
+    Good,
+    /// All responses.
+    All,
+    /// None.
+    None,
+}
+
+/// Failure that loses no committed record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// A process that is killed.
+    Process,
+    /// A machine that loses power, too: each commit waits for the disk.
+    #[default]
+    Power,
+}
+
+/// Field of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Field {
+    /// ID in the URL.
+    Id,
+    /// URL, where it is not the template with the ID.
+    Url,
+    /// HTTP status.
+    Status,
+    /// Outcome.
+    Outcome,
+    /// Requests for the item.
+    Attempts,
+    /// Time at which the last request was sent, UTC.
+    At,
+    /// Service time of the last request, µs.
+    LatencyUs,
+    /// Content type.
+    ContentType,
+    /// First 128 bits of the SHA-256 of the body as it is saved.
+    Digest,
+    /// Body.
+    Body,
+}
+
+impl Field {
+    /// Every field, in the order of a record, by its key.
+    pub const ALL: [(Self, &str); 10] = [
+        (Self::Id, "id"),
+        (Self::Url, "url"),
+        (Self::Status, "status"),
+        (Self::Outcome, "outcome"),
+        (Self::Attempts, "attempts"),
+        (Self::At, "at"),
+        (Self::LatencyUs, "latency_us"),
+        (Self::ContentType, "content_type"),
+        (Self::Digest, "digest"),
+        (Self::Body, "body"),
+    ];
+}
+
+/// Set of fields; the ID is always among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<String>", try_from = "Vec<String>")]
+pub struct Fields(u16);
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self((1 << Field::ALL.len()) - 1)
+    }
+}
+
+impl Fields {
+    /// True if the field is one of them.
+    #[must_use]
+    pub const fn has(self, field: Field) -> bool {
+        self.0 & (1 << field as u16) != 0
+    }
+
+    /// Return their keys, in the order of a record.
+    pub fn keys(self) -> impl Iterator<Item = &'static str> {
+        Field::ALL.into_iter().filter(move |(field, _)| self.has(*field)).map(|(_, key)| key)
+    }
+
+    fn of<'a>(mut keys: impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        keys.try_fold(Self(1 << Field::Id as u16), |fields, key| {
+            let found = Field::ALL.into_iter().find(|(_, name)| *name == key);
+            let (field, _) = found.ok_or_else(|| {
+                let all: Vec<&str> = Field::ALL.into_iter().map(|(_, name)| name).collect();
+                format!("`{key}` is not a field of a record: use some of {}", all.join(", "))
+            })?;
+            Ok(Self(fields.0 | 1 << field as u16))
+        })
+    }
+}
+
+impl FromStr for Fields {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::of(text.split(',').map(str::trim))
+    }
+}
+
+impl fmt::Display for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.keys().collect::<Vec<_>>().join(","))
+    }
+}
+
+impl From<Fields> for Vec<String> {
+    fn from(fields: Fields) -> Self {
+        fields.keys().map(str::to_owned).collect()
+    }
+}
+
+impl TryFrom<Vec<String>> for Fields {
+    type Error = String;
+
+    fn try_from(keys: Vec<String>) -> Result<Self, String> {
+        Self::of(keys.iter().map(String::as_str))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_without_a_crawl_of_this_version_is_refused_with_a_reason() {
+        let place = tempfile::tempdir().unwrap();
+        let why = |text: Option<&str>| {
+            if let Some(text) = text {
+                fs::write(place.path().join(MANIFEST), text).unwrap();
+            }
+            Manifest::read(place.path()).unwrap_err().to_string()
+        };
+        assert!(why(None).contains("Name the directory"));
+        assert!(why(Some("{")).contains("EOF"));
+        assert!(why(Some(r#"{"format":"other","version":1}"#)).contains("`other`"));
+        assert!(why(Some(r#"{"format":"crawlmark crawl","version":2}"#)).contains("format version 2"));
+        assert!(why(Some(r#"{"format":"crawlmark crawl","version":1}"#)).contains("missing field"));
+    }
+
+    #[test]
+    fn fields_are_a_list_of_keys_with_the_id() {
+        assert_eq!("body,status".parse::<Fields>().unwrap().to_string(), "id,status,body");
+        assert_eq!(Fields::default().to_string().parse::<Fields>().unwrap(), Fields::default());
+        assert_eq!(serde_json::to_string(&"url".parse::<Fields>().unwrap()).unwrap(), r#"["id","url"]"#);
+        let error = "status,size".parse::<Fields>().unwrap_err();
+        assert!(error.contains("`size`") && error.contains("content_type"), "{error}");
+    }
+}

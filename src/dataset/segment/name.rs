@@ -1,0 +1,95 @@
+//! Names of the files of a segment, from who wrote it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Writer of a segment: one process life. In the order in which a crawl was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SegmentName {
+    /// Session, from 1: a crawl has one more each time it is resumed.
+    pub session: u32,
+    /// Shard.
+    pub shard: u32,
+    /// Number of processes that the shard had before in this session.
+    pub life: u32,
+}
+
+impl SegmentName {
+    /// Extension of a segment.
+    const SEGMENT: &str = ".jsonl.zst";
+    /// Extension of a checkpoint.
+    const CHECKPOINT: &str = ".checkpoint";
+    /// Further extension of a checkpoint that is not yet in place.
+    pub const NEW: &str = ".new";
+
+    /// File name of the segment.
+    #[must_use]
+    pub fn segment(self) -> String {
+        format!("{self}{}", Self::SEGMENT)
+    }
+
+    /// File name of its checkpoint.
+    #[must_use]
+    pub fn checkpoint(self) -> String {
+        format!("{self}{}", Self::CHECKPOINT)
+    }
+
+    /// File name of a checkpoint that is not yet in place.
+    #[must_use]
+    pub fn new_checkpoint(self) -> String {
+        self.checkpoint() + Self::NEW
+    }
+
+    /// Return the segment with this file name; none of other files.
+    #[must_use]
+    pub fn of_segment(file: &str) -> Option<Self> {
+        file.strip_suffix(Self::SEGMENT)?.parse().ok()
+    }
+
+    /// Return the segment whose checkpoint has this file name; none of other files.
+    #[must_use]
+    pub fn of_checkpoint(file: &str) -> Option<Self> {
+        file.strip_suffix(Self::CHECKPOINT)?.parse().ok()
+    }
+}
+
+impl fmt::Display for SegmentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-s{:02}", self.session, self.shard)?;
+        if self.life > 0 { write!(f, "r{}", self.life) } else { Ok(()) }
+    }
+}
+
+impl FromStr for SegmentName {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (session, rest) = text.split_once("-s").ok_or(())?;
+        let (shard, life) = rest.split_once('r').unwrap_or((rest, "0"));
+        let number = |digits: &str| digits.parse().map_err(|_| ());
+        let name = Self { session: number(session)?, shard: number(shard)?, life: number(life)? };
+        // Each segment has one name.
+        if name.to_string() == text { Ok(name) } else { Err(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_has_one_name() {
+        for (name, text) in [((1, 0, 0), "0001-s00"), ((1, 3, 1), "0001-s03r1"), ((12_345, 100, 12), "12345-s100r12")] {
+            let name = SegmentName { session: name.0, shard: name.1, life: name.2 };
+            assert_eq!((name.to_string().as_str(), text.parse()), (text, Ok(name)));
+            assert_eq!(SegmentName::of_segment(&name.segment()), Some(name));
+            assert_eq!(SegmentName::of_checkpoint(&name.checkpoint()), Some(name));
+            assert_eq!(SegmentName::of_checkpoint(&name.new_checkpoint()), None);
+        }
+        for text in ["", "1-s0", "0001-s0", "0001-s00r0", "0001-s00r01", "+001-s00", "0001-s00x", "0001-s99999999999"] {
+            assert_eq!(text.parse::<SegmentName>(), Err(()), "{text}");
+        }
+    }
+}
