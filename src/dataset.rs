@@ -10,8 +10,19 @@
 //! | [`segment`] | segments: names, header, frames, seek table |
 //! | [`finished`] | sets of items as ranges |
 //! | [`checkpoint`] | items and counts of a segment that are committed |
+//! | [`batch`], [`line`] | items that ended, and their JSON lines |
+//! | [`disk`] | operations on files, and their errors |
+//! | [`log`] | a segment and its checkpoint, as they are written |
+//! | [`writer`] | the thread that writes, and the shard's end of it |
+//! | [`recover`] | back to what is committed, after a crash or to go on |
 
+pub mod batch;
 pub mod checkpoint;
+pub mod disk;
 pub mod finished;
+pub mod line;
+pub mod log;
 pub mod manifest;
+pub mod recover;
 pub mod segment;
+pub mod writer;

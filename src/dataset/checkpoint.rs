@@ -27,7 +27,7 @@ const TAIL: usize = 4;
 const LONGEST_US: u64 = 3_600_000_000;
 
 /// State of a segment at a commit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Checkpoint {
     /// Committed bytes of the segment, from its start.
     pub committed: u64,

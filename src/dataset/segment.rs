@@ -21,6 +21,7 @@ use zstd::zstd_safe::{CParameter, compress_bound};
 
 pub use self::frames::{Frame, FrameError, Frames};
 pub use self::name::SegmentName;
+use super::manifest::Fields;
 
 /// Value of [`Header::format`].
 pub const FORMAT: &str = "crawlmark items";
@@ -57,6 +58,16 @@ pub struct Header {
     pub name: SegmentName,
     /// Keys of the fields that a record may have, in their order.
     pub fields: Vec<String>,
+}
+
+impl Header {
+    /// Create the header of a segment of this writer, from the program with its version, the hash of the plan and the fields of a record.
+    #[must_use]
+    pub fn new(name: SegmentName, tool: &str, plan: &str, fields: Fields) -> Self {
+        let (tool, plan) = (tool.to_owned(), plan.to_owned());
+        let fields = fields.keys().map(str::to_owned).collect();
+        Self { format: FORMAT.to_owned(), version: VERSION, tool, plan, name, fields }
+    }
 }
 
 /// Sizes of a frame, bytes: in the file, and of its lines.
@@ -151,8 +162,7 @@ pub(super) mod tests {
     /// Header of a segment.
     pub(in crate::dataset) fn header() -> Header {
         let name = SegmentName { session: 1, shard: 0, life: 0 };
-        let (tool, plan) = ("crawlmark 0.1.0".to_owned(), "0123456789abcdef".to_owned());
-        Header { format: FORMAT.to_owned(), version: VERSION, tool, plan, name, fields: vec!["id".to_owned()] }
+        Header::new(name, "crawlmark 0.1.0", "0123456789abcdef", Fields::default())
     }
 
     /// Segment of these frames, with the offsets at which its frames end.

@@ -21,7 +21,7 @@ impl SegmentName {
     const SEGMENT: &str = ".jsonl.zst";
     /// Extension of a checkpoint.
     const CHECKPOINT: &str = ".checkpoint";
-    /// Further extension of a checkpoint that is not yet in place.
+    /// Further extension of a file that is not yet in place.
     pub const NEW: &str = ".new";
 
     /// File name of the segment.
@@ -36,10 +36,10 @@ impl SegmentName {
         format!("{self}{}", Self::CHECKPOINT)
     }
 
-    /// File name of a checkpoint that is not yet in place.
+    /// Name of a file until it is in its place.
     #[must_use]
-    pub fn new_checkpoint(self) -> String {
-        self.checkpoint() + Self::NEW
+    pub fn new_file(file: &str) -> String {
+        format!("{file}{}", Self::NEW)
     }
 
     /// Return the segment with this file name; none of other files.
@@ -86,7 +86,7 @@ mod tests {
             assert_eq!((name.to_string().as_str(), text.parse()), (text, Ok(name)));
             assert_eq!(SegmentName::of_segment(&name.segment()), Some(name));
             assert_eq!(SegmentName::of_checkpoint(&name.checkpoint()), Some(name));
-            assert_eq!(SegmentName::of_checkpoint(&name.new_checkpoint()), None);
+            assert_eq!(SegmentName::of_checkpoint(&SegmentName::new_file(&name.checkpoint())), None);
         }
         for text in ["", "1-s0", "0001-s0", "0001-s00r0", "0001-s00r01", "+001-s00", "0001-s00x", "0001-s99999999999"] {
             assert_eq!(text.parse::<SegmentName>(), Err(()), "{text}");

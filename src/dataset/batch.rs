@@ -1,0 +1,139 @@
+//! Items that ended, on their way from the crawl's thread to the writer's.
+//!
+//! The crawl's thread only copies; the writer's makes lines of them. A batch is recycled, so that neither allocates after warm-up.
+
+use crawlmark_harness::sample::Outcome;
+
+/// An item that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// Number of the item in the plan's range: the ID before `--shuffle`.
+    pub number: u64,
+    /// ID in its URL.
+    pub id: u64,
+    /// URL, without secrets, where it is not the template with the ID.
+    pub url: Option<&'a str>,
+    /// Status of the last response.
+    pub status: Option<u16>,
+    /// Outcome of the last attempt.
+    pub outcome: Outcome,
+    /// Requests for it.
+    pub attempts: u32,
+    /// Time at which the last attempt was sent, or given up before that: µs since 1970 in UTC.
+    pub at_us: u64,
+    /// Service time of the last attempt, µs; none if nothing was sent.
+    pub latency_us: Option<u64>,
+    /// Content type of the last response.
+    pub content_type: Option<&'a [u8]>,
+    /// Body of the last response.
+    pub body: Option<Body<'a>>,
+}
+
+/// Body of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Body<'a> {
+    /// Its start, or all of it.
+    pub bytes: &'a [u8],
+    /// Length of all of it, bytes.
+    pub whole: u64,
+}
+
+impl Body<'_> {
+    /// True if the end of the body is missing.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.whole > self.bytes.len() as u64
+    }
+}
+
+/// Items in the order in which they ended.
+#[derive(Debug, Default)]
+pub struct Batch {
+    heads: Vec<Head>,
+    /// URL, content type and body of each item, one after the other.
+    bytes: Vec<u8>,
+}
+
+/// An item, with lengths for its bytes.
+#[derive(Debug)]
+struct Head {
+    number: u64,
+    id: u64,
+    at_us: u64,
+    latency_us: Option<u64>,
+    whole: u64,
+    url: Option<u32>,
+    content_type: Option<u32>,
+    body: Option<u32>,
+    attempts: u32,
+    status: Option<u16>,
+    outcome: Outcome,
+}
+
+impl Batch {
+    /// Copy an item, and at most `most_body` bytes of its body.
+    pub fn push(&mut self, item: &Item<'_>, most_body: usize) {
+        let mut copy = |bytes: &[u8], most: usize| {
+            let bytes = &bytes[..bytes.len().min(most).min(u32::MAX as usize)];
+            self.bytes.extend_from_slice(bytes);
+            u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+        };
+        let head = Head {
+            number: item.number,
+            id: item.id,
+            at_us: item.at_us,
+            latency_us: item.latency_us,
+            whole: item.body.map_or(0, |body| body.whole),
+            url: item.url.map(|url| copy(url.as_bytes(), usize::MAX)),
+            content_type: item.content_type.map(|content_type| copy(content_type, usize::MAX)),
+            body: item.body.map(|body| copy(body.bytes, most_body)),
+            attempts: item.attempts,
+            status: item.status,
+            outcome: item.outcome,
+        };
+        self.heads.push(head);
+    }
+
+    /// Return the items, as they were pushed.
+    pub fn items(&self) -> impl Iterator<Item = Item<'_>> {
+        let mut rest = &self.bytes[..];
+        self.heads.iter().map(move |head| {
+            let mut take = |length: Option<u32>| {
+                let (taken, after) = rest.split_at(length? as usize);
+                rest = after;
+                Some(taken)
+            };
+            Item {
+                number: head.number,
+                id: head.id,
+                url: take(head.url).and_then(|url| std::str::from_utf8(url).ok()),
+                status: head.status,
+                outcome: head.outcome,
+                attempts: head.attempts,
+                at_us: head.at_us,
+                latency_us: head.latency_us,
+                content_type: take(head.content_type),
+                body: take(head.body).map(|bytes| Body { bytes, whole: head.whole }),
+            }
+        })
+    }
+
+    /// Return the memory that its items take, bytes.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        self.bytes.len() + self.heads.len() * size_of::<Head>()
+    }
+
+    /// True if it has no item.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// Forget the items and keep the memory, but not what a few long bodies needed.
+    pub fn clear(&mut self, most_bytes: usize) {
+        self.heads.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(most_bytes);
+    }
+}

@@ -1,0 +1,281 @@
+//! JSON line of an item.
+//!
+//! Called for each record on the writer's thread; allocates nothing after warm-up but what `serde_json` needs for strings with escapes.
+//! [`record`](super::record) reads the lines. It must not know what a segment is.
+
+use std::fmt;
+use std::io::Write as _;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use crawlmark_harness::sample::Outcome;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use sha2::{Digest as _, Sha256};
+
+use super::batch::{Body, Item};
+use super::manifest::{Field, Fields};
+
+/// Bytes of a digest that are saved.
+const DIGEST: usize = 16;
+
+/// Writer of lines with the same fields.
+pub struct LineWriter {
+    fields: Fields,
+    /// Last second that was written, and its text.
+    second: (u64, Vec<u8>),
+}
+
+/// Return the name of an outcome, as results have it.
+#[must_use]
+pub const fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::NotFound => "not_found",
+        Outcome::Throttled => "throttled",
+        Outcome::SoftBlocked => "soft_blocked",
+        Outcome::Redirected => "redirected",
+        Outcome::Rejected => "rejected",
+        Outcome::Error(kind) => kind.name(),
+    }
+}
+
+/// Form in which a body is saved.
+enum Saved<'a> {
+    /// JSON, whose line breaks become spaces.
+    Json(&'a [u8]),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+}
+
+impl LineWriter {
+    /// Create the writer of lines with these fields.
+    #[must_use]
+    pub const fn new(fields: Fields) -> Self {
+        Self { fields, second: (u64::MAX, Vec::new()) }
+    }
+
+    /// Append the line of an item.
+    pub fn append(&mut self, item: &Item<'_>, line: &mut Vec<u8>) {
+        let fields = self.fields;
+        line.extend_from_slice(b"{\"id\":");
+        number(item.id, line);
+        if let Some(url) = item.url.filter(|_| fields.has(Field::Url)) {
+            line.extend_from_slice(b",\"url\":");
+            text(url, line);
+        }
+        if let Some(status) = item.status.filter(|_| fields.has(Field::Status)) {
+            line.extend_from_slice(b",\"status\":");
+            number(u64::from(status), line);
+        }
+        if fields.has(Field::Outcome) {
+            line.extend_from_slice(b",\"outcome\":\"");
+            line.extend_from_slice(outcome_name(item.outcome).as_bytes());
+            line.push(b'"');
+        }
+        if fields.has(Field::Attempts) {
+            line.extend_from_slice(b",\"attempts\":");
+            number(u64::from(item.attempts), line);
+        }
+        if fields.has(Field::At) {
+            line.extend_from_slice(b",\"at\":\"");
+            self.time(item.at_us, line);
+            line.push(b'"');
+        }
+        if let Some(latency_us) = item.latency_us.filter(|_| fields.has(Field::LatencyUs)) {
+            line.extend_from_slice(b",\"latency_us\":");
+            number(latency_us, line);
+        }
+        if let Some(content_type) = item.content_type.filter(|_| fields.has(Field::ContentType)) {
+            line.extend_from_slice(b",\"content_type\":");
+            text(&String::from_utf8_lossy(content_type), line);
+        }
+        if let Some(body) = item.body.filter(|_| fields.has(Field::Digest) || fields.has(Field::Body)) {
+            self.body(&body, item.content_type, line);
+        }
+        line.extend_from_slice(b"}\n");
+    }
+
+    /// Append the digest of a body, and the body.
+    fn body(&self, body: &Body<'_>, content_type: Option<&[u8]>, line: &mut Vec<u8>) {
+        let saved = Saved::of(body, content_type);
+        if self.fields.has(Field::Digest) {
+            line.extend_from_slice(b",\"digest\":\"");
+            for byte in &saved.digest()[..DIGEST] {
+                line.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            }
+            line.push(b'"');
+        }
+        if !self.fields.has(Field::Body) {
+            return;
+        }
+        line.extend_from_slice(b",\"body\":");
+        match saved {
+            Saved::Json(json) => {
+                let start = line.len();
+                line.extend_from_slice(json);
+                if has_breaks(json) {
+                    for byte in line[start..].iter_mut().filter(|byte| is_break(**byte)) {
+                        *byte = b' ';
+                    }
+                }
+            }
+            Saved::Text(body) => text(body, line),
+            Saved::Bytes(bytes) => {
+                line.push(b'"');
+                let start = line.len();
+                line.resize(start + bytes.len().div_ceil(3) * 4, 0);
+                // The room is exact.
+                let _ = STANDARD.encode_slice(bytes, &mut line[start..]);
+                line.extend_from_slice(b"\",\"body_encoding\":\"base64\"");
+            }
+        }
+        if body.is_cut() {
+            line.extend_from_slice(b",\"body_bytes\":");
+            number(body.whole, line);
+        }
+    }
+
+    /// Append a time, µs since 1970, as RFC 3339.
+    fn time(&mut self, at_us: u64, line: &mut Vec<u8>) {
+        let (second, micros) = (at_us / 1_000_000, at_us % 1_000_000);
+        let (last, text) = &mut self.second;
+        if *last != second {
+            *last = second;
+            text.clear();
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+            // Writing to memory fails only beyond the year 9999.
+            let _ = write!(text, "{}", humantime::format_rfc3339_seconds(time));
+            text.pop();
+        }
+        line.extend_from_slice(text);
+        // Six digits behind a 1, in the place of which the point comes.
+        let start = line.len();
+        number(1_000_000 + micros, line);
+        line[start] = b'.';
+        line.push(b'Z');
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+impl<'a> Saved<'a> {
+    fn of(body: &Body<'a>, content_type: Option<&[u8]>) -> Self {
+        match std::str::from_utf8(body.bytes) {
+            Ok(text) if !body.is_cut() && content_type.is_some_and(is_json_type) && is_json(text) => {
+                Self::Json(text.as_bytes())
+            }
+            Ok(text) => Self::Text(text),
+            // A character that was cut in two is left out.
+            Err(error) if body.is_cut() && error.error_len().is_none() => {
+                Self::Text(std::str::from_utf8(&body.bytes[..error.valid_up_to()]).unwrap_or_default())
+            }
+            Err(_) => Self::Bytes(body.bytes),
+        }
+    }
+
+    /// Return the SHA-256 of the body as it is saved.
+    fn digest(&self) -> [u8; 32] {
+        match self {
+            Self::Json(json) if has_breaks(json) => {
+                let mut digest = Sha256::new();
+                for part in json.split_inclusive(|byte| is_break(*byte)) {
+                    match part.split_last() {
+                        Some((last, rest)) if is_break(*last) => {
+                            digest.update(rest);
+                            digest.update(b" ");
+                        }
+                        _ => digest.update(part),
+                    }
+                }
+                digest.finalize().into()
+            }
+            Self::Json(bytes) | Self::Bytes(bytes) => Sha256::digest(bytes).into(),
+            Self::Text(text) => Sha256::digest(text).into(),
+        }
+    }
+}
+
+const fn is_break(byte: u8) -> bool {
+    byte == b'\n' || byte == b'\r'
+}
+
+fn has_breaks(json: &[u8]) -> bool {
+    json.contains(&b'\n') || json.contains(&b'\r')
+}
+
+/// True for `application/json` and its kin, whatever their parameters.
+fn is_json_type(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let ends = |suffix: &[u8]| {
+        essence.len() >= suffix.len() && essence[essence.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
+    };
+    ends(b"/json") || ends(b"+json")
+}
+
+/// True if any reader of JSON takes the text: whole surrogate pairs, numbers within an `f64`, fewer than 128 levels.
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<Readable>(text).is_ok()
+}
+
+/// JSON value that is read and not kept. [`IgnoredAny`](serde::de::IgnoredAny) would not look into strings and numbers.
+struct Readable;
+
+impl<'de> Deserialize<'de> for Readable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Readable {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        while members.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        while members.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
+    }
+}
+
+/// Append a number.
+fn number(number: u64, line: &mut Vec<u8>) {
+    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Append a JSON string.
+fn text(text: &str, line: &mut Vec<u8>) {
+    // Writing to memory does not fail.
+    let _ = serde_json::to_writer(line, text);
+}

@@ -1,0 +1,239 @@
+//! Laws of a saved crawl on a disk that fails anywhere: nothing that was committed is lost, nothing is doubled, every record is whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crawlmark_harness::sample::Outcome;
+use crawlmark_harness::units::IdRange;
+use proptest::prelude::*;
+
+use super::*;
+use crate::dataset::batch::Body;
+use crate::dataset::disk::simulated::{Random, Simulated};
+use crate::dataset::manifest::Bodies;
+use crate::dataset::recover::{RecoverError, Recovered, recover, recover_one};
+use crate::dataset::segment::Frames;
+
+/// Items of the crawl.
+const IDS: IdRange = IdRange { start: 3, end: 43 };
+
+/// Shards of a session.
+const SHARDS: u32 = 2;
+
+/// Sessions with failures, before one without.
+const SESSIONS: u32 = 3;
+
+const STEPS: Steps = Steps { frame: 250, commit: 500, every: Duration::from_secs(1) };
+
+/// A crawl that is saved to a disk that fails.
+struct Crawl {
+    disk: Simulated,
+    random: Random,
+    saved: Saved,
+    now: Nanos,
+    /// Items whose commit returned.
+    told: BTreeSet<u64>,
+    /// True if a power cut may cost what was told.
+    is_lossy: bool,
+}
+
+/// A shard of a session.
+struct Shard {
+    name: SegmentName,
+    /// Items to crawl, in the order in which they end.
+    left: Vec<u64>,
+    log: Option<Log<Simulated>>,
+}
+
+impl Crawl {
+    fn new(seed: u64, durability: Durability) -> Self {
+        let saved = Saved {
+            fields: "attempts,body,outcome,at".parse().unwrap(),
+            bodies: Bodies::All,
+            max_body: 100,
+            durability,
+        };
+        let (disk, random) = (Simulated::new(seed), Random::new(!seed));
+        Self { disk, random, saved, now: Nanos(0), told: BTreeSet::new(), is_lossy: false }
+    }
+
+    /// Crawl for a session. Operations fail and the power is cut as the random numbers say, unless it is the last one.
+    fn session(&mut self, is_last: bool) {
+        let recovered = self.recovered(!is_last);
+        let items: Vec<u64> = recovered.finished.gaps(IDS).into_iter().flat_map(|gap| gap.start..gap.end).collect();
+        let mut shards: Vec<Shard> = (0..SHARDS)
+            .map(|shard| {
+                let (mut left, name) = (Vec::new(), SegmentName { session: recovered.sessions + 1, shard, life: 0 });
+                for item in items.iter().filter(|item| *item % u64::from(SHARDS) == u64::from(shard)) {
+                    left.insert(self.random.below(left.len() as u64 + 1) as usize, *item);
+                }
+                Shard { name, left, log: None }
+            })
+            .collect();
+        // Between one and all items end, unless it is the last session.
+        for _ in 0..if is_last { 1_000 } else { self.random.below(60) } {
+            self.fail_sometimes(!is_last, 12);
+            let shard = &mut shards[self.random.below(u64::from(SHARDS)) as usize];
+            if let Err(error) = self.step(shard) {
+                assert!(self.disk.take_failure(), "{error}");
+                if self.random.below(2) == 0 {
+                    return self.cut_power();
+                }
+                self.replace(shard);
+            }
+        }
+        self.disk.fail_after(None);
+        for shard in shards.iter_mut().filter(|shard| is_last || shard.left.is_empty()) {
+            if let Some(log) = shard.log.take() {
+                let finished = log.next.finished.clone();
+                log.close().unwrap();
+                self.told.extend(finished.ranges().flat_map(|range| range.start..range.end));
+            }
+        }
+        if !is_last && self.random.below(2) == 0 {
+            self.cut_power();
+        }
+    }
+
+    fn fail_sometimes(&mut self, may_fail: bool, within: u64) {
+        let after = (may_fail && self.random.below(4) == 0).then(|| self.random.below(within));
+        self.disk.fail_after(after);
+    }
+
+    fn cut_power(&mut self) {
+        self.disk.cut_power();
+        if self.saved.durability == Durability::Process {
+            self.told.clear();
+            self.is_lossy = true;
+        }
+    }
+
+    /// Let an item of a shard end.
+    fn step(&mut self, shard: &mut Shard) -> Result<(), LogError> {
+        let log = match &mut shard.log {
+            Some(log) => log,
+            none => {
+                let header = Header::new(shard.name, "crawlmark", "plan", self.saved.fields);
+                none.insert(Log::create(self.disk.clone(), &header, &self.saved, STEPS)?)
+            }
+        };
+        if let Some(item) = shard.left.pop() {
+            let body = content(item);
+            let body = Body { bytes: body.as_bytes(), whole: body.len() as u64 };
+            log.push(&Item {
+                number: item,
+                id: item,
+                url: None,
+                status: Some(200),
+                outcome: Outcome::Ok,
+                attempts: 1,
+                at_us: item,
+                latency_us: Some(item),
+                content_type: None,
+                body: Some(body),
+            })?;
+        }
+        self.now = self.now.plus(Duration::from_millis(self.random.below(400)));
+        log.commit_if_due(self.now)?;
+        if log.committed.0 == log.next.records() {
+            self.told.extend(log.next.finished.ranges().flat_map(|range| range.start..range.end));
+        }
+        Ok(())
+    }
+
+    /// Replace a shard that died, as the supervisor does: what its segment does not hold is crawled again.
+    fn replace(&mut self, shard: &mut Shard) {
+        self.disk.fail_after(None);
+        let dead = shard.log.take().map(|log| log.next.finished).unwrap_or_default();
+        let kept = recover_one(&self.disk, shard.name, Ok);
+        let kept = kept.unwrap_or_else(|error| panic!("{error}")).unwrap_or_default().finished;
+        shard.left.extend(dead.ranges().flat_map(|range| kept.gaps(range)).flat_map(|gap| gap.start..gap.end));
+        shard.name.life += 1;
+    }
+
+    /// Recover until that succeeds, and check the laws.
+    fn recovered(&mut self, may_fail: bool) -> Recovered {
+        for turn in 0..20 {
+            self.fail_sometimes(may_fail && turn < 10, 8);
+            let result = recover(&self.disk, Ok);
+            self.disk.fail_after(None);
+            match result {
+                Ok(recovered) => {
+                    self.check(&recovered);
+                    return recovered;
+                }
+                Err(_) if self.disk.take_failure() => {
+                    if self.random.below(2) == 0 {
+                        self.cut_power();
+                    }
+                }
+                Err(error) => {
+                    assert!(self.is_lossy, "{error}");
+                    self.follow(&error);
+                }
+            }
+        }
+        panic!("recovery has no end");
+    }
+
+    /// Do what the message says.
+    fn follow(&self, error: &RecoverError) {
+        let remove = |file: &str| drop(self.disk.remove(file));
+        match error {
+            RecoverError::Checkpoint { path, .. } => remove(path.to_str().unwrap()),
+            RecoverError::Segment { checkpoint, .. } => remove(checkpoint.to_str().unwrap()),
+            RecoverError::Foreign { path, .. } | RecoverError::Twice { path, .. } => {
+                let name = SegmentName::of_segment(path.to_str().unwrap()).unwrap();
+                remove(&name.segment());
+                remove(&name.checkpoint());
+            }
+            RecoverError::Disk(error) => panic!("{error}"),
+        }
+    }
+
+    /// Check that the records on the disk are those that were recovered, whole and once each, and that none is lost.
+    fn check(&self, recovered: &Recovered) {
+        let mut records: BTreeMap<u64, String> = BTreeMap::new();
+        let mut closed = 0;
+        for (file, _) in self.disk.list().unwrap() {
+            assert!(!file.ends_with(SegmentName::NEW), "{file} is left");
+            let Some(name) = SegmentName::of_segment(&file) else { continue };
+            let mut frames = Frames::open(self.disk.open(&file).unwrap()).unwrap();
+            assert_eq!(frames.header().name, name);
+            while let Some(frame) = frames.next_frame().unwrap() {
+                for line in std::str::from_utf8(frame.lines).unwrap().lines() {
+                    let record: serde_json::Value = serde_json::from_str(line).unwrap();
+                    let item = record["id"].as_u64().unwrap();
+                    assert_eq!(record["body"], content(item));
+                    assert!(records.insert(item, file.clone()).is_none(), "{item} is doubled");
+                }
+            }
+            closed += usize::from(frames.is_closed());
+        }
+        let finished = recovered.finished.ranges().flat_map(|range| range.start..range.end);
+        assert!(finished.eq(records.keys().copied()), "{recovered:?} {records:?} {closed}");
+        assert_eq!(recovered.tally.outcomes.values().sum::<u64>(), recovered.finished.len());
+        assert_eq!(recovered.tally.attempts, recovered.finished.len());
+        let lost: Vec<&u64> = self.told.iter().filter(|item| !records.contains_key(item)).collect();
+        assert!(lost.is_empty(), "{lost:?} are lost");
+    }
+}
+
+/// Body of an item.
+fn content(item: u64) -> String {
+    "x".repeat((item * 7 % 40) as usize) + &item.to_string()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_committed_survives_any_failure_and_nothing_is_doubled(seed: u64, is_power: bool) {
+        let mut crawl = Crawl::new(seed, if is_power { Durability::Power } else { Durability::Process });
+        for _ in 0..SESSIONS {
+            crawl.session(false);
+        }
+        crawl.session(true);
+        let recovered = crawl.recovered(false);
+        prop_assert_eq!(recovered.finished.gaps(IDS), vec![]);
+    }
+}

@@ -1,0 +1,261 @@
+//! Brings the segments of a saved crawl to what is committed, so that the crawl can go on: after a process that died, before `--resume`.
+//!
+//! Each segment is checked against its checkpoint, and what lies beyond the committed bytes is removed: its items are crawled again.
+//! A segment without a checkpoint gets one from its whole frames. A checkpoint or segment that is damaged is refused, with the remedy.
+//! No other process may write the crawl.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use super::checkpoint::{Checkpoint, CheckpointError, Tally};
+use super::disk::{Disk, DiskError};
+use super::finished::Finished;
+use super::log::put_checkpoint;
+use super::manifest::Durability;
+use super::segment::{FrameError, Frames, SegmentName};
+
+/// State of a saved crawl.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Items that have a record.
+    pub finished: Finished,
+    /// Counts of the records.
+    pub tally: Tally,
+    /// Number of the last session; 0 without any.
+    pub sessions: u32,
+    /// Sentences about what was rebuilt.
+    pub notes: Vec<String>,
+}
+
+/// Reason why a saved crawl cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The system refused an operation.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The checkpoint is damaged.
+    #[error("read {}: {why}. Remove this file: --resume then rebuilds it from the segment", path.display())]
+    Checkpoint {
+        /// The checkpoint.
+        path: PathBuf,
+        /// Details.
+        why: CheckpointError,
+    },
+    /// The segment is not the one that the checkpoint is about.
+    #[error(
+        "read {}: {why}. Restore it from a backup, or remove {}: --resume then keeps the records before the first that is damaged, and \
+         crawls the other items again", path.display(), checkpoint.display()
+    )]
+    Segment {
+        /// The segment.
+        path: PathBuf,
+        /// Details.
+        why: String,
+        /// Its checkpoint.
+        checkpoint: PathBuf,
+    },
+    /// The segment holds no records of this crawl.
+    #[error(
+        "rebuild the checkpoint of {}: {why}. Restore the checkpoint from a backup, or move the segment elsewhere: its items are then \
+         crawled again", path.display()
+    )]
+    Foreign {
+        /// The segment.
+        path: PathBuf,
+        /// Details.
+        why: String,
+    },
+    /// Two segments have a record of the same item.
+    #[error(
+        "read {}: item {item} has a record in another segment, too. Move this segment and its checkpoint elsewhere: items that are in no \
+         other are crawled again", path.display()
+    )]
+    Twice {
+        /// The later segment.
+        path: PathBuf,
+        /// Number of the item.
+        item: u64,
+    },
+}
+
+/// Fields of a record that a checkpoint is rebuilt from.
+#[derive(Deserialize)]
+struct Record<'a> {
+    id: u64,
+    #[serde(borrow)]
+    outcome: Option<Cow<'a, str>>,
+    attempts: Option<u32>,
+    #[serde(borrow)]
+    at: Option<Cow<'a, str>>,
+    latency_us: Option<u64>,
+}
+
+/// Bytes that are read at a time.
+const BUFFER: usize = 256 << 10;
+
+/// Outcome of records that were saved without theirs.
+const UNKNOWN: &str = "unknown";
+
+/// Recover all segments of a crawl. `item_of` returns the number of the item with an ID, or the reason why that cannot be known.
+///
+/// # Errors
+/// When a file is damaged or the system refuses. Nothing that is committed was changed; recovering again is safe.
+pub fn recover<D: Disk>(disk: &D, item_of: impl Fn(u64) -> Result<u64, String>) -> Result<Recovered, RecoverError> {
+    let files = disk.list().map_err(DiskError::of(disk, "list", ""))?;
+    let names = files.iter().filter_map(|(file, _)| {
+        let file = file.strip_suffix(SegmentName::NEW).unwrap_or(file);
+        SegmentName::of_segment(file).or_else(|| SegmentName::of_checkpoint(file))
+    });
+    let mut names: Vec<SegmentName> = names.collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut recovered = Recovered { sessions: names.last().map_or(0, |name| name.session), ..Recovered::default() };
+    for name in names {
+        let Some((checkpoint, note)) = recover_listed(disk, &files, name, &item_of)? else { continue };
+        for range in checkpoint.finished.ranges() {
+            let added = recovered.finished.add(range);
+            added.map_err(|item| RecoverError::Twice { path: disk.path(&name.segment()), item })?;
+        }
+        recovered.tally.merge(checkpoint.tally);
+        recovered.notes.extend(note);
+    }
+    Ok(recovered)
+}
+
+/// Recover the segment of a process that died. Return its checkpoint; none if it had not written any.
+///
+/// # Errors
+/// As for [`recover`].
+pub fn recover_one<D: Disk>(
+    disk: &D,
+    name: SegmentName,
+    item_of: impl Fn(u64) -> Result<u64, String>,
+) -> Result<Option<Checkpoint>, RecoverError> {
+    let files = disk.list().map_err(DiskError::of(disk, "list", ""))?;
+    Ok(recover_listed(disk, &files, name, &item_of)?.map(|(checkpoint, _)| checkpoint))
+}
+
+fn recover_listed<D: Disk>(
+    disk: &D,
+    files: &[(String, u64)],
+    name: SegmentName,
+    item_of: &impl Fn(u64) -> Result<u64, String>,
+) -> Result<Option<(Checkpoint, Option<String>)>, RecoverError> {
+    let length = |name: &str| files.iter().find(|(file, _)| file == name).map(|(_, length)| *length);
+    let (segment, place) = (name.segment(), name.checkpoint());
+    for new in [&segment, &place].map(|file| SegmentName::new_file(file)).iter().filter(|new| length(new).is_some()) {
+        disk.remove(new).map_err(DiskError::of(disk, "remove", new))?;
+    }
+    match (length(&segment), length(&place)) {
+        (None, None) => Ok(None),
+        (Some(length), None) => rebuild(disk, name, length, item_of),
+        (length, Some(_)) => check(disk, name, length.unwrap_or(0)).map(|checkpoint| Some((checkpoint, None))),
+    }
+}
+
+/// Check a segment of this length against its checkpoint, and remove what is not committed.
+fn check<D: Disk>(disk: &D, name: SegmentName, length: u64) -> Result<Checkpoint, RecoverError> {
+    let (segment, place) = (name.segment(), name.checkpoint());
+    let mut bytes = Vec::new();
+    let read = disk.open(&place).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_err(DiskError::of(disk, "read", &place))?;
+    let checkpoint =
+        Checkpoint::decode(&bytes).map_err(|why| RecoverError::Checkpoint { path: disk.path(&place), why })?;
+    let damaged = |why| RecoverError::Segment { path: disk.path(&segment), why, checkpoint: disk.path(&place) };
+    let committed = checkpoint.committed;
+    if length < committed {
+        return Err(damaged(format!("it has {length} bytes, and its checkpoint says that {committed} are committed")));
+    }
+    let digest = digest_of(disk, &segment, committed).map_err(DiskError::of(disk, "read", &segment))?;
+    if digest != checkpoint.digest {
+        return Err(damaged(format!(
+            "its first {committed} bytes are not those that its checkpoint says are committed"
+        )));
+    }
+    if length > committed {
+        disk.truncate(&segment, committed).map_err(DiskError::of(disk, "truncate", &segment))?;
+    }
+    Ok(checkpoint)
+}
+
+/// Make the checkpoint of a segment of this length from its whole frames, and remove what follows them.
+fn rebuild<D: Disk>(
+    disk: &D,
+    name: SegmentName,
+    length: u64,
+    item_of: &impl Fn(u64) -> Result<u64, String>,
+) -> Result<Option<(Checkpoint, Option<String>)>, RecoverError> {
+    let segment = name.segment();
+    let refused = |error| RecoverError::Disk(DiskError::of(disk, "read", &segment)(error));
+    let foreign = |why| RecoverError::Foreign { path: disk.path(&segment), why };
+    let mut checkpoint = Checkpoint::default();
+    let mut frames = match Frames::open(disk.open(&segment).map_err(refused)?) {
+        Ok(frames) => frames,
+        Err(FrameError::Io(error)) => return Err(refused(error)),
+        // No record was in it.
+        Err(FrameError::Cut { .. }) => {
+            disk.remove(&segment).map_err(DiskError::of(disk, "remove", &segment))?;
+            return Ok(None);
+        }
+        Err(error @ FrameError::Damaged { .. }) => return Err(foreign(error.to_string())),
+    };
+    loop {
+        match frames.next_frame() {
+            Ok(Some(frame)) => {
+                for line in frame.lines.split_inclusive(|byte| *byte == b'\n') {
+                    count(line, &mut checkpoint, item_of).map_err(foreign)?;
+                }
+            }
+            Ok(None) => break,
+            Err(FrameError::Io(error)) => return Err(refused(error)),
+            Err(FrameError::Cut { .. } | FrameError::Damaged { .. }) => break,
+        }
+    }
+    (checkpoint.committed, checkpoint.is_closed) = (frames.at(), frames.is_closed());
+    checkpoint.digest = digest_of(disk, &segment, checkpoint.committed).map_err(refused)?;
+    // The disk must have these bytes before their checkpoint, also when nothing follows them.
+    disk.truncate(&segment, checkpoint.committed).map_err(DiskError::of(disk, "truncate", &segment))?;
+    put_checkpoint(disk, name, &checkpoint, Durability::Power)?;
+    let note = format!(
+        "rebuilt the checkpoint of {}: {} records in {} of {length} bytes",
+        disk.path(&segment).display(),
+        checkpoint.records(),
+        checkpoint.committed
+    );
+    Ok(Some((checkpoint, Some(note))))
+}
+
+/// Return the SHA-256 of the first bytes of a file.
+fn digest_of<D: Disk>(disk: &D, name: &str, length: u64) -> io::Result<[u8; 32]> {
+    let (mut file, mut digest, mut buffer) = (disk.open(name)?.take(length), Sha256::new(), vec![0; BUFFER]);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(digest.finalize().into()),
+            Ok(read) => digest.update(&buffer[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Count a record.
+fn count(
+    line: &[u8],
+    checkpoint: &mut Checkpoint,
+    item_of: &impl Fn(u64) -> Result<u64, String>,
+) -> Result<(), String> {
+    let Record { id, outcome, attempts, at, latency_us } =
+        serde_json::from_slice(line).map_err(|error| format!("it holds a line that is no record: {error}"))?;
+    let item = item_of(id)?;
+    checkpoint.finished.insert(item).map_err(|_| format!("it holds ID {id} twice"))?;
+    let at = at.and_then(|at| humantime::parse_rfc3339(&at).ok()).and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let at_us = at.and_then(|at| u64::try_from(at.as_micros()).ok());
+    checkpoint.tally.record(outcome.as_deref().unwrap_or(UNKNOWN), attempts.unwrap_or(0), at_us, latency_us);
+    checkpoint.tally.line_bytes += line.len() as u64;
+    Ok(())
+}

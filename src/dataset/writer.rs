@@ -1,0 +1,195 @@
+//! The thread that saves what a shard crawls, and the shard's end of it.
+//!
+//! The crawl's thread copies each item that ended into a batch ([`Writer::push`]). A full batch goes to the thread through a bounded queue;
+//! while that has no room, the shard starts no items ([`Writer::has_room`]). The thread's CPU time is the process's.
+//!
+//! Memory: [`QUEUE`] + 2 batches of [`BATCH`] bytes, the lines of a frame with their compressed form, and the bodies of the items that
+//! end while there is no room, at most one for each connection.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::sample::Outcome;
+use tokio::sync::Notify;
+
+use super::batch::{Batch, Item};
+use super::disk::Disk;
+use super::log::{Log, LogError};
+use super::manifest::{Bodies, Saved};
+
+/// Batches between the two threads: 4 MiB, which 100,000 records a second of 300 bytes fill in 100 ms, so that waiting for the disk at a
+/// checkpoint does not stop the crawl.
+pub const QUEUE: usize = 16;
+
+/// Size at which a batch is sent, bytes.
+pub const BATCH: usize = 256 << 10;
+
+/// Longest time for which an item may be left in a batch that is not full: call [`Writer::flush`] as often.
+pub const FLUSH_EVERY: Duration = Duration::from_millis(250);
+
+/// State that both threads see.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Batches in the queue.
+    queued: AtomicUsize,
+    /// Told of each change of the queue, and of the end.
+    changed: Notify,
+    /// End of the thread, and the reason unless everything was saved.
+    ended: OnceLock<Result<(), String>>,
+}
+
+/// The shard's end. It lives on the crawl's thread, inside its runtime.
+#[derive(Debug)]
+pub struct Writer {
+    saved: Saved,
+    shared: Arc<Shared>,
+    batch: RefCell<Batch>,
+    /// None once everything was sent.
+    full: RefCell<Option<SyncSender<Batch>>>,
+    empty: Receiver<Batch>,
+}
+
+impl Writer {
+    /// Start the thread. Call it in the shard's process, after the fork.
+    ///
+    /// # Errors
+    /// When the system has no further thread.
+    pub fn start<D>(log: Log<D>, saved: Saved, clock: Clock) -> io::Result<Self>
+    where
+        D: Disk<File: Send> + Send + 'static,
+    {
+        let (full, batches) = sync_channel(QUEUE);
+        let (recycled, empty) = channel();
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        // After the fork, as rule 11 of the design allows: the disk must not stop the crawl.
+        thread::Builder::new().name("writer".to_owned()).spawn(move || {
+            let written = write(log, clock, &of_thread, (&batches, &recycled));
+            let _ = of_thread.ended.set(written.map_err(|error| error.to_string()));
+            of_thread.changed.notify_waiters();
+        })?;
+        Ok(Self { saved, shared, batch: RefCell::default(), full: RefCell::new(Some(full)), empty })
+    }
+
+    /// True if bodies of this outcome are saved.
+    #[must_use]
+    pub const fn saves_body(&self, outcome: Outcome) -> bool {
+        match self.saved.bodies {
+            Bodies::Good => matches!(outcome, Outcome::Ok),
+            Bodies::All => true,
+            Bodies::None => false,
+        }
+    }
+
+    /// Save an item that ended, and of its body what the settings say.
+    pub fn push(&self, item: &Item<'_>) {
+        let body = item.body.filter(|_| self.saves_body(item.outcome));
+        let most = usize::try_from(self.saved.max_body).unwrap_or(usize::MAX);
+        self.batch.borrow_mut().push(&Item { body, ..*item }, most);
+        if self.is_full() {
+            self.flush();
+        }
+    }
+
+    /// Send the items so far to the thread, if the queue has room.
+    pub fn flush(&self) {
+        if self.batch.borrow().is_empty() {
+            return;
+        }
+        let full = self.full.borrow();
+        let Some(full) = full.as_ref() else { return };
+        // Counted before it is there, so that the thread never takes one that is not counted.
+        self.shared.queued.fetch_add(1, Ordering::AcqRel);
+        let batch = self.batch.replace(self.empty.try_recv().unwrap_or_default());
+        if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = full.try_send(batch) {
+            self.shared.queued.fetch_sub(1, Ordering::AcqRel);
+            self.batch.replace(batch);
+        }
+    }
+
+    /// True if the shard may start items: the batch or the queue has room.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let has_failed = self.shared.ended.get().is_some();
+        !has_failed && (!self.is_full() || self.shared.queued.load(Ordering::Acquire) < QUEUE)
+    }
+
+    /// Wait until there is room. Without end once the thread has failed.
+    pub async fn room(&self) {
+        self.until(|| {
+            if self.is_full() {
+                self.flush();
+            }
+            self.has_room().then_some(())
+        })
+        .await;
+    }
+
+    /// Wait until the thread cannot go on, and return the reason: the file, and the remedy. What is committed is whole.
+    pub async fn failed(&self) -> String {
+        self.until(|| self.shared.ended.get()?.as_ref().err().cloned()).await
+    }
+
+    /// Save all items and wait until they are committed. Nothing may be pushed afterwards.
+    ///
+    /// # Errors
+    /// When the thread cannot go on, as [`failed`](Self::failed).
+    pub async fn finish(&self) -> Result<(), String> {
+        self.until(|| {
+            self.flush();
+            (self.batch.borrow().is_empty() || self.shared.ended.get().is_some()).then_some(())
+        })
+        .await;
+        self.full.take();
+        self.until(|| self.shared.ended.get().cloned()).await
+    }
+
+    fn is_full(&self) -> bool {
+        self.batch.borrow().size() >= BATCH
+    }
+
+    /// Wait until the function returns a value. It is called again whenever the thread took a batch or ended.
+    async fn until<T>(&self, value: impl Fn() -> Option<T>) -> T {
+        loop {
+            let mut changed = std::pin::pin!(self.shared.changed.notified());
+            // From now on no change is missed.
+            changed.as_mut().enable();
+            if let Some(value) = value() {
+                return value;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// Write batches until there are no more.
+fn write<D: Disk>(
+    mut log: Log<D>,
+    clock: Clock,
+    shared: &Shared,
+    (batches, recycled): (&Receiver<Batch>, &Sender<Batch>),
+) -> Result<(), LogError> {
+    loop {
+        let due = log.commit_if_due(clock.now())?;
+        match batches.recv_timeout(due) {
+            Ok(mut batch) => {
+                shared.queued.fetch_sub(1, Ordering::AcqRel);
+                shared.changed.notify_waiters();
+                for item in batch.items() {
+                    log.push(&item)?;
+                }
+                batch.clear(BATCH);
+                // Nobody takes it after the last item.
+                let _ = recycled.send(batch);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return log.close(),
+        }
+    }
+}
