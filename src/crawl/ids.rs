@@ -39,7 +39,7 @@ impl Shuffle {
     }
 
     /// Return the ID in the place of `id`. One outside the range stays as it is.
-    pub(super) const fn id(&self, id: u64) -> u64 {
+    pub(crate) const fn id(&self, id: u64) -> u64 {
         if id < self.range.start || id >= self.range.end {
             return id;
         }
@@ -50,6 +50,31 @@ impl Shuffle {
                 return self.range.start + number;
             }
         }
+    }
+
+    /// Return the number whose place `id` has: the inverse of [`Shuffle::id`].
+    pub(crate) const fn item(&self, id: u64) -> u64 {
+        if id < self.range.start || id >= self.range.end {
+            return id;
+        }
+        let mut number = id - self.range.start;
+        loop {
+            number = self.unpermuted(number);
+            if number < self.range.len() {
+                return self.range.start + number;
+            }
+        }
+    }
+
+    const fn unpermuted(&self, number: u64) -> u64 {
+        let mask = (1 << self.half) - 1;
+        let (mut left, mut right) = (number >> self.half, number & mask);
+        let mut round = ROUNDS;
+        while round > 0 {
+            round -= 1;
+            (left, right) = (right ^ (mixed(left ^ self.keys[round]) & mask), left);
+        }
+        left << self.half | right
     }
 
     const fn permuted(&self, number: u64) -> u64 {
@@ -156,24 +181,6 @@ mod tests {
 
     use super::*;
 
-    impl Shuffle {
-        /// Undo [`id`](Self::id).
-        fn origin(&self, id: u64) -> u64 {
-            let mask = (1_u64 << self.half) - 1;
-            let mut number = id - self.range.start;
-            loop {
-                let (mut left, mut right) = (number >> self.half, number & mask);
-                for key in self.keys.iter().rev() {
-                    (left, right) = (right ^ (mixed(left ^ key) & mask), left);
-                }
-                number = left << self.half | right;
-                if number < self.range.len() {
-                    return self.range.start + number;
-                }
-            }
-        }
-    }
-
     fn range() -> impl Strategy<Value = IdRange> {
         let bits = 0..64_u32;
         (any::<u64>(), any::<u64>(), bits).prop_map(|(start, length, bits)| {
@@ -191,7 +198,7 @@ mod tests {
                 let id = range.start + pick % range.len();
                 let shuffled = shuffle.id(id);
                 prop_assert!((range.start..range.end).contains(&shuffled));
-                prop_assert_eq!(shuffle.origin(shuffled), id);
+                prop_assert_eq!(shuffle.item(shuffled), id);
             }
             prop_assert_eq!(shuffle.id(range.end), range.end);
         }
