@@ -30,6 +30,7 @@ mod host;
 mod interval;
 mod latency;
 mod limit;
+mod saved;
 mod schedule;
 mod shard;
 mod spread;
@@ -60,6 +61,7 @@ pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub(crate) use self::limit::{LimitEvidence, LimitName};
 pub(crate) use self::limit::{connections_in_words, is_full, more_connections};
+pub use self::saved::{SavedReport, SavedSession};
 pub(crate) use self::schedule::achieved_per_s as schedule_achieved_per_s;
 pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
@@ -161,6 +163,9 @@ pub struct Report {
     /// nothing was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_connections: Option<u64>,
+    /// Saved crawl that the run is a session of. Absent without `--save` or `--resume`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<SavedReport>,
     /// TLS handshakes. Absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsCounts>,
@@ -356,6 +361,7 @@ impl Report {
             by_template: GroupRow::all(record, |shard| &shard.templates, Group::Template),
             by_source: GroupRow::all(record, |shard| &shard.sources, Group::Source),
             check_connections: None,
+            saved: None,
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
             command: None,

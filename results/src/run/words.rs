@@ -11,6 +11,7 @@
 //! | `validity`, `gates` | verdict of the checks; thresholds |
 //! | `rows`, `counts`, `failures` | summary of a run; items and requests by state; errors by kind |
 //! | `groups`, `shards`, `seconds`, `sparkline` | tables by host, URL template, shard and second |
+//! | `saved` | saved crawl and its sessions |
 //! | `machine`, `reproduce` | machine and counters; command line and plan |
 //! | `announcement` | lines before a run starts |
 
@@ -26,6 +27,7 @@ mod outcome;
 mod percentiles;
 mod reproduce;
 mod rows;
+mod saved;
 mod seconds;
 mod shards;
 mod sparkline;
@@ -76,6 +78,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .table(groups::hosts(report, TERMINAL_GROUPS))
         .table(groups::templates(report, TERMINAL_GROUPS))
         .table(groups::sources(report, TERMINAL_GROUPS))
+        .table(saved::sessions(report))
         .only(Readers::ALL)
         .section("thresholds", "Thresholds", Doc::default().table(gates::table(report)))
         .only(Readers::STEP.and(Readers::SUMMARY))
@@ -84,6 +87,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .table(groups::hosts(report, usize::MAX))
         .table(groups::templates(report, usize::MAX))
         .table(groups::sources(report, usize::MAX))
+        .table(saved::sessions(report))
         .table(seconds::course(report))
         .only(Readers::FILES)
         .section("plots", "Plots", Doc::default().plots(plots).list("", plot::left_out(report, plots)))

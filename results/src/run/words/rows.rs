@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 
 use super::outcome::{SIGINT, STORAGE_FAILURE};
-use super::times;
+use super::{saved, times};
 use crate::run::report::{
     BindingReport, BudgetReport, BusiestReport, HostBudgetReport, LimitEvidence, PROXY, Report, TLS_TRUST,
     ThrottlingReport, UNVERIFIED, WindowReport, Witness,
@@ -23,6 +23,7 @@ const SHOWN: f64 = 0.0005;
 pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let totals = &report.totals;
     let mut rows = vec![("target", report.plan.run.target.clone()), ("items", ledger(report)), ("rate", rate(report))];
+    rows.extend(report.saved.as_ref().map(|crawl| ("saved", saved::row(crawl))));
     if is_unsent(report) {
         // Its limits, its traffic and its CPU are those of the start alone.
         return rows;
