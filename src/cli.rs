@@ -4,7 +4,7 @@
 //! | room | for |
 //! |---|---|
 //! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `serve`, `selftest` | arguments and help of each command |
-//! | `request`, `connections`, `throttling`, `proxy`, `tls` | groups of flags of `run`: requests; connections; throttling, retries and limits per host; proxies; https |
+//! | `request`, `connections`, `throttling`, `proxy`, `tls`, `save` | groups of flags of `run`: requests; connections; throttling, retries and limits per host; proxies; https; saving what is crawled |
 //! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`) |
 //! | `output` | output options of the commands that run rounds |
 //! | `recorded` | the command line that a result keeps, and the flags that rounds may not have |
@@ -25,6 +25,7 @@ mod recorded;
 mod report;
 mod request;
 mod run;
+mod save;
 mod scale;
 mod selftest;
 mod serve;
@@ -53,11 +54,12 @@ pub use patterns::PatternsArgs;
 pub(crate) use proxy::NO_PROXY;
 pub use proxy::ProxyArgs;
 pub use recorded::Typed;
-pub(crate) use recorded::{given_in_rounds, is_recorded, refused_in_rounds};
+pub(crate) use recorded::{given_in_rounds, is_recorded, refused_in_rounds, resumed};
 pub(crate) use report::check_png;
 pub use report::{Ground, ReportArgs};
 pub use request::RequestArgs;
 pub use run::{OutputFormat, RunArgs};
+pub use save::SaveArgs;
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
@@ -116,15 +118,7 @@ Exit codes:
 If several apply, the signal's comes first, then 4, 3, 5.";
 
 impl Cli {
-    /// Parse the command line of this program; the second part is the recorded command line, for `run`.
-    ///
-    /// # Errors
-    /// When it cannot be parsed, or asks for help.
-    pub fn read() -> Result<(Self, Typed), clap::Error> {
-        Self::of(std::env::args_os())
-    }
-
-    /// Parse any command line; its first word is the name of the program.
+    /// Parse a command line, whose first word is the name of the program; the second part is the recorded command line, for `run`.
     ///
     /// # Errors
     /// When it cannot be parsed, or asks for help.

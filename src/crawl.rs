@@ -20,6 +20,7 @@
 //! | `redirects` | where a redirected item goes: `--follow` |
 //! | `answer`, `expect`, [`throttling`] | outcome of a response: `--expect`, challenges, 429 and quotas |
 //! | `compressed`, `cookies` | content codings (`--compressed`); jars of cookies (`--cookies`) |
+//! | `saving` | records of finished items: `--save` |
 //! | `excerpt`, [`redact`] | examples of failed responses; secrets in what is saved or shown |
 
 mod answer;
@@ -47,6 +48,7 @@ pub mod redact;
 mod redirects;
 mod request;
 mod reuse;
+mod saving;
 mod source_addresses;
 pub(crate) mod targets;
 mod template;
@@ -54,6 +56,7 @@ pub mod throttling;
 pub mod tls;
 
 use std::cell::{Cell, RefCell};
+use std::future::pending;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -90,11 +93,15 @@ use self::receive_stamps::Sampler;
 use self::redirects::{RedirectRefusal, Redirected, Redirects};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
+use self::saving::Collector;
 pub use self::source_addresses::ConnectionSlots;
 use self::source_addresses::SourceAddresses;
 use self::targets::RequestTarget;
 pub use self::targets::{Host, IdUse, Line, Scheme, Targets};
 pub use self::template::{Flaw, Template, TemplateError};
+use crate::dataset::manifest::Saved;
+use crate::dataset::session::Session;
+use crate::dataset::writer::Writer;
 
 /// Connections that a shard may have open at most, for each request that it may have in flight: with several hosts, some
 /// are kept for when their host's turn comes again.
@@ -153,6 +160,8 @@ pub struct CrawlOptions {
     pub lookups: Option<Lookups>,
     /// Answers whose receive time stamps are read.
     pub receive_stamps: ReceiveStamps,
+    /// Session of a saved crawl; none without `--save`.
+    pub session: Option<Session>,
 }
 
 /// Treatment of cookies.
@@ -230,6 +239,8 @@ pub struct Crawl<D: Dial = Tcp> {
     sampler: Sampler,
     /// Time before which no other connection may be opened, where their rate is limited.
     next_open: Cell<Nanos>,
+    /// Collector of records; none without `--save`.
+    collector: Option<Rc<Collector>>,
 }
 
 impl Crawl {
@@ -276,6 +287,7 @@ impl<D: Dial> Crawl<D> {
             redirects,
             sampler,
             next_open,
+            collector: None,
         }
         .at(slots)
     }
@@ -293,6 +305,40 @@ impl<D: Dial> Crawl<D> {
             self.spec.addresses.iter().chain(proxies).map(|addresses| HostAddresses::new(addresses, shard, now));
         self.peers = RefCell::new(peers.collect());
         self
+    }
+
+    /// Have `writer` save a record of each item that ends. Call inside the shard's runtime.
+    #[must_use]
+    pub fn saving(self, writer: Writer, saved: &Saved) -> Self {
+        Self { checker: self.checker.saving(saved), collector: Some(Collector::start(writer, self.clock)), ..self }
+    }
+
+    /// Save the record of an item that ended.
+    fn save(&self, collector: &Collector, sample: &Sample) {
+        let redirected_to = collector.take_redirected_to();
+        self.checker.with_last(|response| {
+            if sample.fate != Fate::Ended {
+                return;
+            }
+            let id = self.id(sample.permit.id);
+            let own_url = || {
+                let RequestTarget { host, before, after, shape } = self.spec.targets.of(id);
+                let mut path = before.as_bytes().to_vec();
+                if let Some(after) = after {
+                    IdFormat::write_or_plain(shape.unwrap_or(&self.spec.request).id_format(), id, &mut path);
+                    path.extend_from_slice(after.as_bytes());
+                }
+                self.url(host, &String::from_utf8_lossy(&path))
+            };
+            let url = redirected_to.or_else(|| self.spec.targets.only().is_none().then(own_url));
+            collector.add((id, url.as_deref()), sample, response);
+        });
+    }
+
+    /// Return the URL of a path, without secrets.
+    fn url(&self, host: usize, path: &str) -> String {
+        let host = &self.spec.targets.hosts()[host];
+        redact::url(&[host.scheme().prefix(), host.header().to_str().unwrap_or_default(), path].concat())
     }
 
     /// Return the ID that is crawled for item `id`.
@@ -398,6 +444,33 @@ impl<D: Dial> Workload for Crawl<D> {
         if self.spec.options.follow > 0 && sample.fate == Fate::Ended {
             drop(self.redirects.take(sample.permit.id));
         }
+        if let Some(collector) = &self.collector {
+            self.save(collector, sample);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.collector.as_ref().is_none_or(|collector| collector.writer.has_room())
+    }
+
+    async fn room(&self) {
+        if let Some(collector) = &self.collector {
+            collector.writer.room().await;
+        }
+    }
+
+    async fn finish(&self) -> Result<(), String> {
+        match &self.collector {
+            Some(collector) => collector.writer.finish().await,
+            None => Ok(()),
+        }
+    }
+
+    async fn failed(&self) -> String {
+        match &self.collector {
+            Some(collector) => collector.writer.failed().await,
+            None => pending().await,
+        }
     }
 
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
@@ -500,6 +573,9 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             break attempt;
         };
+        if let (Some(collector), Some(redirected)) = (&self.collector, &redirected) {
+            collector.redirected_to(self.url(redirected.host, &redirected.path));
+        }
         self.judge(id, &mut attempt);
         attempt
     }

@@ -14,6 +14,7 @@
 //! | [`disk`] | operations on files, and their errors |
 //! | [`log`] | a segment and its checkpoint, as they are written |
 //! | [`writer`] | the thread that writes, and the shard's end of it |
+//! | [`session`] | one run that adds to a crawl; figures of all sessions |
 //! | [`recover`] | back to what is committed, after a crash or to go on |
 
 pub mod batch;
@@ -25,4 +26,5 @@ pub mod log;
 pub mod manifest;
 pub mod recover;
 pub mod segment;
+pub mod session;
 pub mod writer;

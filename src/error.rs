@@ -12,6 +12,9 @@ use crawlmark_results::run::cut::CutError;
 use crawlmark_results::run::result_dir::{LogError, ReadError, ResultDir, ResultError};
 use crawlmark_results::studies::compare::DesignError;
 
+use crate::dataset::manifest::ManifestError;
+use crate::dataset::recover::RecoverError;
+
 /// Done, and every gate passed.
 pub(crate) const DONE: u8 = 0;
 /// The run could not start or complete.
@@ -114,6 +117,20 @@ pub(crate) enum Error {
     /// A saved result cannot be read.
     #[error("{0}")]
     Read(#[from] ReadError),
+    /// A directory holds no saved crawl.
+    #[error("{0}")]
+    Manifest(#[from] ManifestError),
+    /// A saved crawl cannot go on.
+    #[error("{0}")]
+    Recover(#[from] RecoverError),
+    /// Figures of a saved crawl.
+    #[error("read the checkpoints in {}: {error}. Run `crawlmark verify {}`", place.display(), place.display())]
+    Figures {
+        /// Its directory.
+        place: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
     /// A report has no place in a format.
     #[error("{0}")]
     Export(#[from] ExportError),
@@ -207,6 +224,7 @@ impl Error {
             Self::Cut(CutError::NotSteady(_)) => INCONCLUSIVE,
             Self::Usage(_)
             | Self::Read(_)
+            | Self::Manifest(_)
             | Self::Cut(_)
             | Self::Log(_)
             | Self::Design(_)
@@ -226,6 +244,8 @@ impl Error {
             | Self::Signal(_)
             | Self::Supervise(_)
             | Self::Result(_)
+            | Self::Recover(_)
+            | Self::Figures { .. }
             | Self::Export(_)
             | Self::Round(_)
             | Self::TargetLost { .. }

@@ -59,7 +59,8 @@ pub fn main() -> ExitCode {
     // First of all: what a run takes to start counts from here.
     let clock = Clock::start();
     crawlmark_harness::process::prefer_small_pages();
-    let (cli, typed) = match Cli::read() {
+    let words: Vec<_> = std::env::args_os().collect();
+    let (cli, typed) = match Cli::of(&words) {
         Ok(read) => read,
         // Help and version are "errors" that print to stdout and succeed; the rest is usage, exit 2.
         Err(error) => {
@@ -75,7 +76,18 @@ pub fn main() -> ExitCode {
     // Where that is not possible, they are as visible as on any command line.
     let _ = process_list::hide_credentials();
     terminal::set_color(cli.color);
-    let result = match cli.command {
+    match run::with_recorded_flags(cli, typed, &words).and_then(|(cli, typed)| execute(cli.command, typed, clock)) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            terminal::say(&(wrapped(&error.message(), terminal::columns_beside()).join("\n") + "\n"));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Execute a command, and return the exit code.
+fn execute(command: Command, typed: cli::Typed, clock: Clock) -> Result<u8, error::Error> {
+    match command {
         Command::Run(args) => run::run(*args, typed, clock),
         Command::Ab(args) => ab::ab(&args),
         Command::Scale(args) => scale::scale(&args),
@@ -86,13 +98,6 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::report(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Selftest(args) => selftest::selftest(&args),
-    };
-    match result {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            terminal::say(&(wrapped(&error.message(), terminal::columns_beside()).join("\n") + "\n"));
-            ExitCode::from(error.exit_code())
-        }
     }
 }
 

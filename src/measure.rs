@@ -1,7 +1,5 @@
 //! One measurement, from a plan to a report. Called once by `run` and many times by `selftest`.
 
-use std::convert::Infallible;
-
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{RunPlan, ShardPlan, split_point};
 use crawlmark_harness::supervisor::{Observer, RunRecord, supervise};
@@ -9,6 +7,7 @@ use crawlmark_mock_server::Ledger;
 use crawlmark_results::run::report::{Report, Verdict};
 
 use crate::crawl::{ConnectionSlots, Crawl, CrawlSpec};
+use crate::dataset::log::LogError;
 use crate::error::Error;
 use crate::target::Target;
 use crate::witness;
@@ -20,8 +19,10 @@ pub(crate) fn crawl(
     clock: Clock,
     observer: &mut impl Observer,
 ) -> Result<RunRecord, Error> {
-    let workload = |shard: &ShardPlan| {
-        Ok::<_, Infallible>(Crawl::new(spec.clone(), shard.connections, clock).at(connection_slots(plan, shard)))
+    let workload = |shard: &ShardPlan| -> Result<Crawl, LogError> {
+        let crawl = Crawl::new(spec.clone(), shard.connections, clock).at(connection_slots(plan, shard));
+        let Some(session) = &spec.options.session else { return Ok(crawl) };
+        Ok(crawl.saving(session.writer(shard.shard, 0, clock)?, &session.saved))
     };
     Ok(supervise(plan, clock, workload, observer)?)
 }

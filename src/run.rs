@@ -5,6 +5,7 @@ mod output;
 mod reach;
 mod requests;
 mod resolve;
+mod saving;
 mod urls;
 
 use std::path::Path;
@@ -28,6 +29,8 @@ use self::reach::Checked;
 pub use self::requests::laws as request_file_laws;
 use self::resolve::Resolved;
 pub(crate) use self::resolve::stranger;
+use self::saving::SavedCrawl;
+pub(crate) use self::saving::with_recorded_flags;
 use crate::cli::{RunArgs, Typed};
 use crate::error::{DONE, Error, FAILED, GATE, INCONCLUSIVE, INVALID, signalled};
 use crate::export;
@@ -51,7 +54,7 @@ pub(crate) fn result_directory(out: Option<&Path>, name: &str) -> Result<ResultD
 /// Crawls, and returns the exit code. `clock` was started with the program.
 pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
     let wanted = OutputOptions::of(&args)?;
-    let voice = Verbosity::of(&args, wanted.output);
+    let (voice, save) = (Verbosity::of(&args, wanted.output), args.save.clone());
     let mut resolved = resolve::resolve(args)?;
     if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);
@@ -67,6 +70,8 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
+    let saved_crawl = SavedCrawl::open(&save, &typed, &mut resolved)?;
+    saved_crawl.iter().flat_map(|crawl| &crawl.notes).for_each(|note| voice.warn(note));
     let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
     let Checked { unreached, connections: checks } = reach::check_hosts(&mut resolved, clock, &held)?;
     std::mem::forget(held);
@@ -83,6 +88,7 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
         report.check_connections = Some(checks);
     }
     report.command = Some(typed.for_plan(&report.plan.run));
+    report.saved = saved_crawl.map(|crawl| crawl.summary()).transpose()?;
     // Once nothing can change the report any more: a gate may ask whether it is valid.
     thresholds.close(&mut report);
     let ended = exit_code(&report, strictness);
@@ -277,6 +283,7 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
 /// Explain this exit code in one line, for when no summary is shown; nothing when nothing failed.
 fn failure(report: &Report, code: u8) -> String {
     let why = match code {
+        INVALID if report.storage_failure.is_some() => report.storage_failure.clone().unwrap_or_default(),
         INVALID => format!(
             "the measurement is invalid ({}): {}",
             report.validity.verdict.name(),

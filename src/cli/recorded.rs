@@ -120,7 +120,24 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
     (Record::Redacted, InRounds::Allowed, &["url", PROXY]),
     (Record::Withheld, InRounds::Allowed, &[HEADERS, "body", "json_body", "auth"]),
     (Record::FromPlan, InRounds::Allowed, &["shards", TARGET_PROCESSES]),
-    (Record::Never, InRounds::Refused, &["out", "json", "quiet", "exports", "png", "output_format"]),
+    (
+        Record::Never,
+        InRounds::Refused,
+        &[
+            "out",
+            "json",
+            "quiet",
+            "exports",
+            "png",
+            "output_format",
+            "save",
+            "resume",
+            "save_fields",
+            "save_bodies",
+            "max_body",
+            "durability",
+        ],
+    ),
     (Record::AsTyped, InRounds::Refused, &["threshold", "stop_if", "slo_p99", "max_error_rate", "strict"]),
     (Record::Never, InRounds::Allowed, &["latency", "no_progress"]),
 ];
@@ -197,6 +214,44 @@ pub(crate) fn is_recorded(command: &CommandLine) -> bool {
         && run.get_arguments().all(is_recorded)
         && withheld.iter().all(is_withheld)
 }
+
+/// Return the words of a command that goes on with what `command` began: its flags, but for those that `words` give another value, then
+/// `words`, which begin after `run`.
+///
+/// # Errors
+/// Lists the parts of the command that were not recorded, and that `words` leave out.
+pub(crate) fn resumed(command: &CommandLine, words: &[String]) -> Result<Vec<String>, Vec<String>> {
+    let typed = given_in_rounds(words);
+    let is_typed = |id: &str| typed.iter().any(|other| other == id);
+    let flags = given(words, |argument| argument.get_long().map(str::to_owned));
+    let is_missing = |part: &&String| match part.split_whitespace().next().and_then(|word| word.strip_prefix("--")) {
+        Some(flag) => !flags.iter().any(|other| other == flag),
+        None if **part == IN_PROXY => !is_typed(PROXY),
+        None => !TARGETS.iter().any(|id| is_typed(id)),
+    };
+    let missing: Vec<String> = command.withheld.iter().filter(is_missing).cloned().collect();
+    if !missing.is_empty() {
+        return Err(missing);
+    }
+    let mut kept =
+        Typed { arguments: vec![Cli::command().get_name().to_owned(), "run".to_owned()], withheld: Vec::new() };
+    let (program, matches) = (Cli::command(), Cli::matches(&command.arguments));
+    let run = program.find_subcommand("run").zip(matches.as_ref().ok().and_then(|all| all.subcommand_matches("run")));
+    for argument in run.into_iter().flat_map(|(run, matches)| on_line(run, matches)) {
+        let id = argument.get_id().as_str();
+        // A target is named in one way.
+        let is_replaced = is_typed(id) || TARGETS.contains(&id) && TARGETS.iter().any(|other| is_typed(other));
+        if let (false, Ok(matches)) = (is_replaced, &matches) {
+            let raw = matches.subcommand_matches("run").and_then(|run| run.get_raw(id)).into_iter().flatten();
+            kept.record(argument, raw.map(|value| value.to_string_lossy().into_owned()).collect());
+        }
+    }
+    kept.arguments.extend_from_slice(words);
+    Ok(kept.arguments)
+}
+
+/// Arguments that name the target.
+const TARGETS: [&str; 3] = ["url", URLS, REQUESTS_FILE];
 
 /// The flag of a header, without its value.
 fn header(value: &str) -> String {

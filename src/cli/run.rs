@@ -14,7 +14,7 @@ use crawlmark_results::run::gates::Condition;
 use super::export::EXPORT;
 use super::report::PNG;
 use super::{
-    Auto, ConnectionArgs, Export, Ground, PerHostArgs, ProxyArgs, RequestArgs, ThrottlingArgs, TlsArgs,
+    Auto, ConnectionArgs, Export, Ground, PerHostArgs, ProxyArgs, RequestArgs, SaveArgs, ThrottlingArgs, TlsArgs,
     parse_error_rate, parse_limit_time, parse_method, parse_name, parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, LocalIps};
@@ -83,6 +83,9 @@ Examples:
     crawlmark run --target-tls
   HTTP/2 with 100 requests in flight on one connection:
     crawlmark run 'https://127.0.0.1/items/{id}' --http 2 -c 1 --streams 100
+  Keep what is crawled, and go on after a stop:
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' --ids 0..1m --save items
+    crawlmark run --resume items
   One number for a script:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' -n 10k --json \\
         | jq .latency.service.p99_us";
@@ -454,6 +457,10 @@ pub struct RunArgs {
     /// Accept only these: json, status:200-299, ...; may be repeated
     #[arg(long, value_name = "EXPECT", long_help = EXPECT, help_heading = "Responses")]
     pub expect: Vec<Expect>,
+
+    /// Saving what is crawled
+    #[command(flatten)]
+    pub save: SaveArgs,
 
     /// Save the result to DIR [default: results/runs/TIME-NAME]
     #[arg(long, value_name = "DIR", help_heading = "Results")]

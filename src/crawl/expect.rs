@@ -10,7 +10,7 @@ mod ranges;
 use std::fmt;
 use std::str::FromStr;
 
-pub(super) use self::checker::{BodyCheck, CheckResult, Checker, Expected, Status};
+pub(super) use self::checker::{BodyCheck, CheckResult, Checker, Expected, SavedResponse, Status};
 pub use self::pattern::BodyRegex;
 pub use self::ranges::{Lengths, Statuses};
 

@@ -29,6 +29,8 @@ pub(super) struct HeadFacts {
     pub(super) is_markup: bool,
     /// True if the content type is JSON's or ends in `+json` (RFC 6839, 3.1), with any parameters.
     pub(super) is_json: bool,
+    /// [Number](super::expect::Expected::content_type) of the content type of a response that is saved.
+    pub(super) content_type: u16,
     /// Coding of the content, where it is to be decoded.
     pub(super) coding: Coding,
     /// Time for which the bundled target held the response back, ns, where that is used.
@@ -54,6 +56,7 @@ impl HeadFacts {
             is_challenge: mitigated.is_some_and(|value| value.eq_ignore_ascii_case(b"challenge")),
             is_markup: content_type.is_some_and(is_markup),
             is_json: content_type.is_some_and(is_json),
+            content_type: 0,
             coding: Coding::Identity,
             held_ns: if held == HoldHeader::Read { fields.all(HELD_US).next().and_then(microseconds) } else { None },
         }

@@ -56,10 +56,10 @@ pub struct Manifest {
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// No such file.
-    #[error("find a saved crawl in {}: it has no {MANIFEST}. Name the directory that `crawlmark run --save` made", .0.display())]
+    #[error("{} holds no saved crawl: it has no {MANIFEST}. Name the directory that `crawlmark run --save` made", .0.display())]
     Missing(PathBuf),
     /// The system refused to read it.
-    #[error("read {}: {error}", path.display())]
+    #[error("{} cannot be read: {error}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub enum ManifestError {
         error: io::Error,
     },
     /// No description of a crawl.
-    #[error("read {}: {why}. Restore the file from a backup, or crawl into another directory", path.display())]
+    #[error("{} is damaged: {why}. Restore it from a backup, or crawl into another directory", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -75,7 +75,7 @@ pub enum ManifestError {
         why: String,
     },
     /// A later program made it.
-    #[error("read {}: it has format version {version}, and this program knows {VERSION}. Use the crawlmark that made it", path.display())]
+    #[error("{} has format version {version}, and this program reads version {VERSION}. Use a newer crawlmark", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -177,6 +177,17 @@ pub enum Durability {
     /// A machine that loses power, too: each commit waits for the disk.
     #[default]
     Power,
+}
+
+impl Durability {
+    /// Return its name, as it is typed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Power => "power",
+        }
+    }
 }
 
 /// Field of a record.

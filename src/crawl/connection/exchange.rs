@@ -111,6 +111,7 @@ impl Sink for Response<'_, '_> {
         let head = self.head.insert(HeadFacts::read(status, fields, self.held));
         *self.has_head = true;
         self.expected.begin(status);
+        head.content_type = self.expected.content_type(fields);
         if self.content == Content::Decoded {
             head.coding = Coding::of(fields);
             self.expected.decode(head.coding);

@@ -10,6 +10,8 @@ use super::super::compressed::{self, Coding, Unreadable};
 use super::super::excerpt::KEPT;
 use super::{Expect, Expectations};
 use crate::crawl::head::HeadFacts;
+use crate::crawl::header_fields::HeaderFields;
+use crate::dataset::manifest::{Bodies, Saved};
 
 /// Memory for bodies longer than this is given back after use: what one answer needed, the next hardly will.
 const KEPT_BYTES: usize = 1 << 20;
@@ -23,6 +25,39 @@ pub(in crate::crawl) struct Checker {
     spare: RefCell<Vec<Vec<u8>>>,
     /// Start of the body of the last answer, if that was not good.
     last_bad: RefCell<Vec<u8>>,
+    /// Responses that are saved; none without `--save`.
+    saver: Option<Saver>,
+}
+
+/// Different content types that a shard tells apart; those of later responses are left out of their records.
+const MOST_CONTENT_TYPES: usize = 1_000;
+
+/// Bodies and content types for records.
+#[derive(Debug)]
+struct Saver {
+    bodies: Bodies,
+    /// Longest body that is kept whole, bytes.
+    max_body: usize,
+    content_types: RefCell<Vec<Vec<u8>>>,
+    /// Last complete response.
+    last: RefCell<Option<SavedResponse>>,
+}
+
+/// Complete response as it is saved.
+#[derive(Debug)]
+pub(in crate::crawl) struct SavedResponse {
+    /// Number of its content type, from 1; 0 without one.
+    content_type: u16,
+    /// Body; none if it is not saved.
+    pub(in crate::crawl) body: Option<KeptBody>,
+}
+
+/// Body of a response, up to the longest that is saved.
+#[derive(Debug, Default)]
+pub(in crate::crawl) struct KeptBody {
+    pub(in crate::crawl) bytes: Vec<u8>,
+    /// Length of the whole body, bytes.
+    pub(in crate::crawl) length: u64,
 }
 
 /// Way in which bodies are checked.
@@ -80,6 +115,8 @@ pub(in crate::crawl) struct Expected<'a> {
     begin: Vec<u8>,
     /// Content that is decoded once it is complete; none of a body that is sent as it is.
     compressed: Option<Compressed>,
+    /// Body for a record; none if it is not saved.
+    saved: Option<KeptBody>,
 }
 
 /// Compressed content of a response.
@@ -129,7 +166,33 @@ impl Checker {
             }
             _ => Means::Examination(Keep::Bytes),
         };
-        Self { expectations, means, spare: RefCell::default(), last_bad: RefCell::default() }
+        Self { expectations, means, spare: RefCell::default(), last_bad: RefCell::default(), saver: None }
+    }
+
+    /// Keep each complete response until it is taken.
+    pub(in crate::crawl) fn saving(self, saved: &Saved) -> Self {
+        let max_body = usize::try_from(saved.max_body).unwrap_or(usize::MAX);
+        let (content_types, last) = (RefCell::default(), RefCell::default());
+        Self { saver: Some(Saver { bodies: saved.bodies, max_body, content_types, last }), ..self }
+    }
+
+    /// Lend the last complete response to `use_it`, with its content type; none if there was none since the last call.
+    pub(in crate::crawl) fn with_last<T>(&self, use_it: impl FnOnce(Option<(&SavedResponse, &[u8])>) -> T) -> T {
+        let Some(saver) = &self.saver else { return use_it(None) };
+        let Some(last) = saver.last.borrow_mut().take() else { return use_it(None) };
+        let types = saver.content_types.borrow();
+        let content_type = usize::from(last.content_type).checked_sub(1).and_then(|at| types.get(at));
+        let used = use_it(Some((&last, content_type.map_or(&[], Vec::as_slice))));
+        self.take_back(last.body);
+        used
+    }
+
+    fn take_back(&self, body: Option<KeptBody>) {
+        if let Some(KeptBody { bytes, .. }) = body
+            && (1..=KEPT_BYTES).contains(&bytes.capacity())
+        {
+            self.spare.borrow_mut().push(bytes);
+        }
     }
 
     /// The expectation for item `id`.
@@ -143,7 +206,9 @@ impl Checker {
             }
             Means::Examination(_) => ExpectedBody::All(Examination { lender: self, id, bytes: self.lend(), length: 0 }),
         };
-        Expected { lender: self, body, is_bad: false, begin: Vec::new(), compressed: None }
+        let saves_bodies = self.saver.as_ref().is_some_and(|saver| saver.bodies != Bodies::None);
+        let saved = saves_bodies.then(|| KeptBody { bytes: self.lend(), length: 0 });
+        Expected { lender: self, body, is_bad: false, begin: Vec::new(), compressed: None, saved }
     }
 
     /// Take the start of the body of the last complete answer, if that was not good.
@@ -168,6 +233,23 @@ impl Expected<'_> {
     /// Note the status of the answer, before its body: the start of a bad answer's body is kept.
     pub(in crate::crawl) fn begin(&mut self, status: u16) {
         self.is_bad = !self.lender.is_expected(status);
+        if self.is_bad && self.lender.saver.as_ref().is_some_and(|saver| saver.bodies == Bodies::Good) {
+            self.lender.take_back(self.saved.take());
+        }
+    }
+
+    /// Return the number of the content type of a response that is saved; 0 if it has none, or is not saved.
+    pub(in crate::crawl) fn content_type(&self, fields: HeaderFields<'_>) -> u16 {
+        let Some(saver) = &self.lender.saver else { return 0 };
+        let Some(value) = fields.all("content-type").next() else { return 0 };
+        let mut types = saver.content_types.borrow_mut();
+        let at = types.iter().position(|known| known == value).or_else(|| {
+            (types.len() < MOST_CONTENT_TYPES).then(|| {
+                types.push(value.to_vec());
+                types.len() - 1
+            })
+        });
+        at.and_then(|at| u16::try_from(at + 1).ok()).unwrap_or(0)
     }
 
     /// Have the body decoded. Call before its first part.
@@ -205,6 +287,11 @@ impl Expected<'_> {
     }
 
     fn take_decoded(&mut self, part: &[u8]) {
+        if let (Some(saved), Some(saver)) = (&mut self.saved, &self.lender.saver) {
+            let room = saver.max_body.saturating_sub(saved.bytes.len());
+            saved.bytes.extend_from_slice(&part[..part.len().min(room)]);
+            saved.length += part.len() as u64;
+        }
         match &mut self.body {
             ExpectedBody::Whole => {}
             ExpectedBody::Bytes(comparison) => {
@@ -243,6 +330,10 @@ impl Expected<'_> {
         // Both are empty as a rule: after a good answer that followed a good one.
         if !(self.begin.is_empty() && last_bad.is_empty()) {
             *last_bad = std::mem::take(&mut self.begin);
+        }
+        if let Some(saver) = &self.lender.saver {
+            let last = SavedResponse { content_type: head.content_type, body: self.saved.take() };
+            *saver.last.borrow_mut() = Some(last);
         }
         CheckResult {
             status: if is_good { Status::AsExpected } else { Status::Other },

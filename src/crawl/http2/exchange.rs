@@ -153,7 +153,8 @@ impl StreamSlot {
                     let (held, content) = (self.shared.held, self.shared.content);
                     let facts = lent(response.headers(), |fields| {
                         let coding = if content == Content::Decoded { Coding::of(fields) } else { Coding::Identity };
-                        HeadFacts { coding, ..HeadFacts::read(status, fields, held) }
+                        let content_type = incoming.expected.content_type(fields);
+                        HeadFacts { coding, content_type, ..HeadFacts::read(status, fields, held) }
                     });
                     incoming.expected.begin(status);
                     if content == Content::Decoded {

@@ -187,5 +187,6 @@ pub(super) fn options(
         connect_rate,
         lookups: None,
         receive_stamps,
+        session: None,
     })
 }

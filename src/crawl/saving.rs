@@ -1,0 +1,87 @@
+//! Records of finished items (`--save`): what the crawl hands to the writer.
+//!
+//! The crawl's thread only copies: lines, digests and compression are the writer's. Called for each item that ends.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::UNIX_EPOCH;
+
+use crawlmark_harness::clock::{Clock, Nanos, wall_time};
+use crawlmark_harness::sample::Sample;
+
+use super::expect::SavedResponse;
+use crate::dataset::batch::{Body, Item};
+use crate::dataset::writer::{FLUSH_EVERY, Writer};
+
+/// Collector of a shard's records.
+#[derive(Debug)]
+pub(super) struct Collector {
+    pub(super) writer: Writer,
+    clock: Clock,
+    /// Calendar time at the start of the clock, µs since 1970.
+    epoch_us: Cell<u64>,
+    /// URL of the attempt that ended last, if its item was redirected.
+    redirected_to: RefCell<Option<String>>,
+}
+
+impl Collector {
+    /// Collect records for `writer`, from a task that lasts as long as the collector.
+    pub(super) fn start(writer: Writer, clock: Clock) -> Rc<Self> {
+        let (epoch_us, redirected_to) = (Cell::default(), RefCell::default());
+        let collector = Rc::new(Self { writer, clock, epoch_us, redirected_to });
+        collector.read_calendar();
+        let kept = Rc::downgrade(&collector);
+        tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(FLUSH_EVERY).await;
+                let Some(collector) = kept.upgrade() else { return };
+                collector.read_calendar();
+                collector.writer.flush();
+            }
+        });
+        collector
+    }
+
+    /// Note the URL of the attempt that ended last.
+    pub(super) fn redirected_to(&self, url: String) {
+        *self.redirected_to.borrow_mut() = Some(url);
+    }
+
+    /// Take the URL of the attempt that ended last, if its item was redirected.
+    pub(super) fn take_redirected_to(&self) -> Option<String> {
+        self.redirected_to.borrow_mut().take()
+    }
+
+    /// Follow a calendar that was set.
+    fn read_calendar(&self) {
+        let now_us = wall_time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+        let now_us = u64::try_from(now_us).unwrap_or(u64::MAX);
+        self.epoch_us.set(now_us.saturating_sub(self.clock.now().0 / 1_000));
+    }
+
+    /// Save the record of an item that ended: `id` in its URL, which is `url` where that is not the template with the ID.
+    pub(super) fn add(
+        &self,
+        (id, url): (u64, Option<&str>),
+        sample: &Sample,
+        response: Option<(&SavedResponse, &[u8])>,
+    ) {
+        let attempt = &sample.attempt;
+        let body = response.and_then(|(response, _)| response.body.as_ref());
+        let Nanos(at) = attempt.sent.unwrap_or(attempt.done);
+        self.writer.push(&Item {
+            number: sample.permit.id,
+            id,
+            url,
+            status: attempt.status,
+            outcome: attempt.outcome,
+            attempts: sample.permit.attempt + 1,
+            at_us: self.epoch_us.get() + at / 1_000,
+            latency_us: attempt.sent.map(|sent| attempt.done.since(sent) / 1_000),
+            content_type: response
+                .map(|(_, content_type)| content_type)
+                .filter(|content_type| !content_type.is_empty()),
+            body: body.map(|body| Body { bytes: &body.bytes, whole: body.length }),
+        });
+    }
+}

@@ -1,0 +1,231 @@
+//! `--save` and `--resume`: the directory of a saved crawl, its lock, and the checks of a session that goes on with it.
+//!
+//! Called before anything is crawled. What shards write there is the room of [`crate::dataset`].
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::units::grouped;
+use crawlmark_results::run::report::{SavedReport, config_hash};
+
+use super::resolve::Resolved;
+use crate::cli::{Cli, Command, SaveArgs, Typed, resumed};
+use crate::crawl::Shuffle;
+use crate::dataset::disk::Directory;
+use crate::dataset::manifest::{FORMAT, MANIFEST, Manifest, Saved, ShuffledRange, VERSION};
+use crate::dataset::recover::{Recovered, recover};
+use crate::dataset::session::{Session, TOOL};
+use crate::error::Error;
+
+/// Name of the file that is locked while a session runs.
+const LOCK: &str = "lock";
+
+/// Longest wait for the processes of a session that was killed just now.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+
+/// Interval between two looks at the lock.
+const LOCK_STEP: Duration = Duration::from_millis(20);
+
+/// Settings that may differ between sessions: they change how items are requested, and not what is requested. Those of the bundled target
+/// begin with `target_`.
+const MAY_DIFFER: [&str; 19] = [
+    "connect_timeout_us",
+    "requests_per_connection",
+    "local_ips",
+    "connect_to",
+    "tls_trust",
+    "tls_client_certificate",
+    "tls_resume",
+    "tls_min",
+    "tls_max",
+    "http",
+    "streams",
+    "dns_ttl_us",
+    "proxy",
+    "proxy_from",
+    "session",
+    "retire_session",
+    "idle_timeout_us",
+    "connect_rate",
+    "receive_stamps",
+];
+
+/// Replace the command line of `run --resume DIR` by that of the crawl in DIR, with the flags that were typed now.
+///
+/// # Errors
+/// When DIR holds no crawl that this program can go on with, or flags with secrets are missing.
+pub(crate) fn with_recorded_flags(cli: Cli, typed: Typed, words: &[OsString]) -> Result<(Cli, Typed), Error> {
+    let Command::Run(args) = &cli.command else { return Ok((cli, typed)) };
+    let Some(place) = &args.save.resume else { return Ok((cli, typed)) };
+    let manifest = Manifest::read(place)?;
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned()).skip_while(|word| word != "run").skip(1);
+    let all = resumed(&manifest.command, &words.collect::<Vec<_>>()).map_err(|missing| {
+        Error::Usage(format!(
+            "--resume {}: secrets are not saved, so give these parts of the command again: {}",
+            place.display(),
+            missing.join(", ")
+        ))
+    })?;
+    let (merged, typed) =
+        Cli::of(all).map_err(|error| Error::Usage(format!("--resume {}: {error}", place.display())))?;
+    Ok((Cli { color: cli.color, ..merged }, typed))
+}
+
+/// Directory that a session writes to, locked.
+#[derive(Debug)]
+pub(super) struct SavedCrawl {
+    session: Session,
+    /// Items of the crawl.
+    items: u64,
+    /// Sentences about what was rebuilt.
+    pub(super) notes: Vec<String>,
+    /// Held until this process and all shards are gone.
+    _lock: File,
+}
+
+impl SavedCrawl {
+    /// Open the directory of `--save` or `--resume`; none without these flags. Adds to the plan what earlier sessions have finished.
+    ///
+    /// # Errors
+    /// When the directory cannot be used, is in use, or holds another crawl.
+    pub(super) fn open(flags: &SaveArgs, typed: &Typed, resolved: &mut Resolved) -> Result<Option<Self>, Error> {
+        let (place, (manifest, lock)) = match (&flags.save, &flags.resume) {
+            (Some(place), _) => (place, begin(place, flags, typed, resolved)?),
+            (None, Some(place)) => (place, resume(place, resolved)?),
+            (None, None) => return Ok(None),
+        };
+        let shuffle = manifest.shuffle.map(|ShuffledRange { range, seed }| Shuffle::new(range, seed));
+        let item_of = |id: u64| Ok(shuffle.map_or(id, |shuffle| shuffle.item(id)));
+        let Recovered { finished, sessions, notes, .. } = recover(&Directory::new(place), item_of)?;
+        if finished.len() == manifest.ids.len() {
+            return Err(Error::Usage(format!(
+                "--resume {}: each of its {} items is saved, so nothing is left to crawl",
+                place.display(),
+                grouped(finished.len())
+            )));
+        }
+        resolved.plan.finished = finished.ranges().collect();
+        resolved.plan = resolved.plan.clone().validate().map_err(|error| Error::Usage(error.to_string()))?;
+        let plan = config_hash(&resolved.plan);
+        let session = Session { place: place.clone(), number: sessions + 1, plan, saved: manifest.saved };
+        resolved.spec.options.session = Some(session.clone());
+        Ok(Some(Self { session, items: manifest.ids.len(), notes, _lock: lock }))
+    }
+
+    /// Return the figures of the crawl after this session.
+    ///
+    /// # Errors
+    /// When a checkpoint cannot be read.
+    pub(super) fn summary(&self) -> Result<SavedReport, Error> {
+        let Session { place, saved, .. } = &self.session;
+        let sessions = self.session.figures().map_err(|error| Error::Figures { place: place.clone(), error })?;
+        Ok(SavedReport {
+            directory: place.display().to_string(),
+            items: self.items,
+            saved: sessions.iter().map(|session| session.items).sum(),
+            durability: saved.durability.name().to_owned(),
+            sessions,
+        })
+    }
+}
+
+fn begin(place: &Path, flags: &SaveArgs, typed: &Typed, resolved: &Resolved) -> Result<(Manifest, File), Error> {
+    let refuse = |why: &str| Err(Error::Usage(format!("--save {}: {why}", place.display())));
+    let io = Error::unwritable(place);
+    fs::create_dir_all(place).map_err(&io)?;
+    let lock = lock(place)?;
+    let mut entries = fs::read_dir(place).map_err(&io)?.flatten();
+    if place.join(MANIFEST).exists() {
+        return refuse("it holds a saved crawl. Go on with it (--resume), or name another directory");
+    }
+    if entries.any(|entry| entry.file_name() != LOCK) {
+        return refuse("it is not empty. Name another directory");
+    }
+    let manifest = Manifest {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        tool: TOOL.to_owned(),
+        created: humantime::format_rfc3339_seconds(wall_time()).to_string(),
+        plan: config_hash(&resolved.plan),
+        target: resolved.plan.target.clone(),
+        ids: resolved.plan.ids,
+        shuffle: shuffled(&resolved.plan),
+        saved: Saved {
+            fields: flags.save_fields.unwrap_or_default(),
+            bodies: flags.save_bodies.unwrap_or_default(),
+            max_body: flags.max_body.unwrap_or(MAX_BODY),
+            durability: flags.durability.unwrap_or_default(),
+        },
+        workload: lasting(&resolved.plan),
+        command: typed.clone().for_plan(&resolved.plan),
+    };
+    manifest.write(place).map_err(&io)?;
+    Ok((manifest, lock))
+}
+
+fn resume(place: &Path, resolved: &mut Resolved) -> Result<(Manifest, File), Error> {
+    let manifest = Manifest::read(place)?;
+    let lock = lock(place)?;
+    let differs = |what: &str, was: &str, is: &str| {
+        Err(Error::Usage(format!(
+            "--resume {}: {what} was {was} when the crawl began, and is {is} now. Leave it out, or begin another crawl with --save",
+            place.display()
+        )))
+    };
+    let Manifest { target, ids, .. } = &manifest;
+    if *target != resolved.plan.target {
+        return differs("the target", target, &resolved.plan.target);
+    }
+    if *ids != resolved.plan.ids {
+        return differs("the range of IDs", &ids.to_string(), &resolved.plan.ids.to_string());
+    }
+    let (was, is) = (&manifest.workload, lasting(&resolved.plan));
+    for key in was.keys().chain(is.keys()) {
+        let [was, is] = [was.get(key), is.get(key)].map(|value| value.map_or("not set", String::as_str));
+        if was != is {
+            return differs(key, was, is);
+        }
+    }
+    Ok((manifest, lock))
+}
+
+/// Longest body that is saved whole unless `--max-body` says otherwise, bytes.
+const MAX_BODY: u64 = 1_000_000;
+
+/// Return the order of the plan's IDs; none if it is their own.
+fn shuffled(plan: &RunPlan) -> Option<ShuffledRange> {
+    let range = plan.workload.get("shuffle")?.parse().ok()?;
+    Some(ShuffledRange { range, seed: plan.seed })
+}
+
+/// Return the settings of a plan that have to be the same in each session.
+fn lasting(plan: &RunPlan) -> BTreeMap<String, String> {
+    let may_differ = |key: &str| MAY_DIFFER.contains(&key) || key.starts_with("target_");
+    let lasting = plan.workload.iter().filter(|(key, _)| !may_differ(key));
+    let lasting = lasting.map(|(key, value)| (key.clone(), value.clone()));
+    lasting.chain([("seed".to_owned(), plan.seed.to_string())]).collect()
+}
+
+/// Lock the directory of a saved crawl. The lock lasts as long as any process of the session.
+fn lock(place: &Path) -> Result<File, Error> {
+    let path = place.join(LOCK);
+    let io = Error::unwritable(&path);
+    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(&io)?;
+    for _ in 0..LOCK_WAIT.as_millis() / LOCK_STEP.as_millis() {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => sleep(LOCK_STEP),
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+    }
+    Err(Error::Usage(format!(
+        "{}: another process is crawling into this directory. Wait for it, or name another directory",
+        place.display()
+    )))
+}
