@@ -50,6 +50,12 @@ impl Disk {
         partial(self.place())
     }
 
+    /// Make it larger.
+    pub(crate) fn grow(&self, bytes: u64) {
+        let size = format!("remount,size={bytes}");
+        assert!(Command::new("mount").args(["-o", &size]).arg(self.0.path()).status().unwrap().success());
+    }
+
     /// Leaves no room for anything.
     pub(crate) fn fill(&self) {
         let mut filler = File::create(self.0.path().join("filler")).unwrap();

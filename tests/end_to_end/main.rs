@@ -44,6 +44,7 @@ mod report;
 mod request_file;
 mod requests;
 mod run;
+mod saved;
 mod scale;
 mod schema;
 mod scripted;

@@ -1,0 +1,197 @@
+//! Saved crawls (`--save`, `--resume`): killed at any moment, resumed, and whole in the end; full disks; refusals.
+#![expect(clippy::unwrap_used, reason = "a test without its files is over")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::lost::Disk;
+use crate::process::{is_ended, signal, wait_for};
+use crate::run::Run;
+use crate::target::Target;
+
+/// Number of kills in CI; `CRAWLMARK_KILLS` sets another one.
+const KILLS: u64 = 200;
+
+/// Kills of one crawl, after which it is left to end.
+const KILLS_PER_CRAWL: u64 = 25;
+
+/// Directory of a saved crawl.
+struct Crawl {
+    _place: TempDir,
+    path: PathBuf,
+}
+
+impl Crawl {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("items");
+        Self { _place: place, path }
+    }
+
+    /// Start a session: the first one with these flags, and the others without.
+    fn session(&self, flags: &str) -> Run {
+        let place = self.path.to_str().unwrap();
+        if self.path.join("crawl.json").exists() {
+            return Run::start(["--resume", place]);
+        }
+        Run::start(flags.split_whitespace().chain(["--save", place]))
+    }
+
+    /// Return each record, by its ID.
+    fn records(&self) -> BTreeMap<u64, Value> {
+        let mut records = BTreeMap::new();
+        for entry in fs::read_dir(&self.path).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "zst") {
+                let lines = zstd::decode_all(fs::File::open(&path).unwrap()).unwrap();
+                for line in String::from_utf8(lines).unwrap().lines() {
+                    let record: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"));
+                    let id = record["id"].as_u64().unwrap();
+                    assert_eq!(records.insert(id, record), None, "{id} is saved twice, now in {}", path.display());
+                }
+            }
+        }
+        records
+    }
+}
+
+/// Draws of a test, by a seed (splitmix64).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+fn requests(target: &Target) -> u64 {
+    target.books()["requests"].as_u64().unwrap()
+}
+
+/// Kill the supervisor or a shard of a session once the target has had so many more requests; false if the session ended before.
+fn kill(run: &Run, target: &Target, draw: &mut Draw, most: u64) -> bool {
+    let enough = requests(target) + draw.below(most);
+    wait_for("requests, or the end", || (is_ended(run.pid()) || requests(target) >= enough).then_some(()));
+    let shards: Vec<i32> = run.processes().into_iter().filter(|pid| *pid != run.pid()).collect();
+    if is_ended(run.pid()) {
+        return false;
+    }
+    let victims = [&shards[..], &[run.pid()]].concat();
+    signal(victims[usize::try_from(draw.below(victims.len() as u64)).unwrap()], Signal::SIGKILL);
+    true
+}
+
+#[test]
+fn however_often_a_crawl_is_killed_each_id_is_saved_once() {
+    const ITEMS: u64 = 6_000;
+    let kills = std::env::var("CRAWLMARK_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    let mut draw = Draw(22);
+    let (mut killed, mut repeated) = (0, 0);
+    while killed < kills {
+        let (target, crawl) = (Target::start("--processes 1 --latency 2ms"), Crawl::new());
+        let durability = ["process", "power"][usize::try_from(draw.below(2)).unwrap()];
+        let flags = format!(
+            "{} --ids 7..{} -c 16 --shards 2 --save-bodies all --durability {durability}",
+            target.url(),
+            7 + ITEMS
+        );
+        let mut of_this = 0;
+        loop {
+            let run = crawl.session(&flags);
+            if of_this < KILLS_PER_CRAWL && killed < kills && kill(&run, &target, &mut draw, ITEMS / 8) {
+                of_this += 1;
+                killed += 1;
+            }
+            let ended = run.end();
+            ended.wait_for_its_processes();
+            if ended.code() == Some(0) {
+                break;
+            }
+            assert!([None, Some(4)].contains(&ended.code()), "{:?}: {}", ended.code(), ended.stderr());
+        }
+        let records = crawl.records();
+        assert!(records.keys().copied().eq(7..7 + ITEMS), "{} of {ITEMS}", records.len());
+        assert!(records.values().all(|record| record["outcome"] == "ok" && record["body"]["id"] == record["id"]));
+        let asked = requests(&target);
+        assert!(asked >= ITEMS, "{asked}");
+        repeated += asked - ITEMS;
+    }
+    eprintln!("{killed} kills; {repeated} requests were repeated");
+}
+
+#[test]
+fn a_disk_that_gets_full_ends_the_session_and_a_resumed_one_saves_the_rest() {
+    let Some(disk) = Disk::of(1 << 20) else { return };
+    let target = Target::start("--processes 1");
+    let place = disk.place().join("items");
+    let place = place.to_str().unwrap();
+    let begin = format!("{} --ids 0..200k -c 16 --shards 2 --save {place}", target.url());
+    let ended = Run::start(begin.split_whitespace()).end();
+    assert_eq!(ended.code(), Some(4), "{}", ended.stderr());
+    let said = ended.stderr();
+    let place_of_it = said.contains("/items/0001-s0");
+    assert!(place_of_it && said.contains("No space left") && said.contains("--resume"), "{said}");
+    disk.grow(64 << 20);
+    let ended = Run::start(["--resume", place]).end();
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr());
+    let crawl = Crawl { _place: tempfile::tempdir().unwrap(), path: Path::new(place).to_owned() };
+    assert!(crawl.records().into_keys().eq(0..200_000));
+}
+
+#[test]
+fn a_session_is_stopped_and_another_goes_on_with_other_flags() {
+    let target = Target::start("--processes 1 --latency 1ms");
+    let crawl = Crawl::new();
+    let flags = format!("{} --ids 0..2k -c 8 --shards 2 --shuffle --save-fields status,at", target.url());
+    let run = crawl.session(&flags);
+    target.wait_for_requests(500);
+    run.signal(Signal::SIGINT);
+    let first = run.end().report(130);
+    let saved = first.count("/saved/saved");
+    assert!((1..2_000).contains(&saved), "{saved}");
+    let place = crawl.path.to_str().unwrap();
+    let second = Run::start(["--resume", place, "--shards", "1", "-c", "4"]).end().report(0);
+    assert_eq!(second.count("/saved/saved"), 2_000);
+    assert_eq!(second.count("/saved/sessions/0/items"), saved);
+    assert_eq!(second.count("/saved/sessions/1/items"), 2_000 - saved);
+    let records = crawl.records();
+    assert!(records.keys().copied().eq(0..2_000));
+    let fields = |record: &Value| record.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert!(records.values().all(|record| fields(record) == ["id", "status", "at"]));
+    let done = Run::start(["--resume", place]).end();
+    assert_eq!(done.code(), Some(2));
+    assert!(done.stderr().contains("each of its 2,000 items is saved"), "{}", done.stderr());
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_refused_with_a_reason() {
+    let target = Target::start("--processes 1 --latency 5ms");
+    let crawl = Crawl::new();
+    let place = crawl.path.to_str().unwrap();
+    let refused = |words: &[&str], why: &str| {
+        let ended = Run::start(words).end();
+        assert_eq!(ended.code(), Some(2), "{words:?}: {}", ended.stderr());
+        assert!(ended.stderr().contains(why), "{words:?}: {}", ended.stderr());
+    };
+    refused(&["--resume", place], "holds no saved crawl");
+    let url = target.url();
+    let run = crawl.session(&format!("{url} --ids 0..100k -c 2 --shards 1 -H x-key:secret"));
+    wait_for("the crawl", || crawl.path.join("crawl.json").exists().then_some(()));
+    refused(&["--resume", place, "-H", "x-key:secret"], "another process");
+    run.signal(Signal::SIGINT);
+    let ended = run.end();
+    ended.wait_for_its_processes();
+    refused(&[&url, "--save", place], "it holds a saved crawl");
+    refused(&["--resume", place], "--header 'x-key: ...'");
+    refused(&["--resume", place, "-H", "x-key:secret", "--ids", "0..7"], "the range of IDs was 0..100000");
+    refused(&["--resume", place, "-H", "x-key:secret", "-m", "HEAD"], "method was GET");
+    refused(&["--resume", place, "--save-bodies", "all"], "--save");
+    assert!(!fs::read_to_string(crawl.path.join("crawl.json")).unwrap().contains("secret"));
+}
