@@ -6,12 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::lost::Disk;
 use crate::process::{is_ended, signal, wait_for};
 use crate::run::Run;
+use crate::scripted::{Peer, with_server};
 use crate::target::Target;
 
 /// Number of kills in CI; `CRAWLMARK_KILLS` sets another one.
@@ -132,7 +133,7 @@ fn a_disk_that_gets_full_ends_the_session_and_a_resumed_one_saves_the_rest() {
     let target = Target::start("--processes 1");
     let place = disk.place().join("items");
     let place = place.to_str().unwrap();
-    let begin = format!("{} --ids 0..200k -c 16 --shards 2 --save {place}", target.url());
+    let begin = format!("{} --ids 0..40k -c 16 --shards 2 --save {place}", target.url());
     let ended = Run::start(begin.split_whitespace()).end();
     assert_eq!(ended.code(), Some(4), "{}", ended.stderr());
     let said = ended.stderr();
@@ -142,7 +143,66 @@ fn a_disk_that_gets_full_ends_the_session_and_a_resumed_one_saves_the_rest() {
     let ended = Run::start(["--resume", place]).end();
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr());
     let crawl = Crawl { _place: tempfile::tempdir().unwrap(), path: Path::new(place).to_owned() };
-    assert!(crawl.records().into_keys().eq(0..200_000));
+    assert!(crawl.records().into_keys().eq(0..40_000));
+}
+
+#[test]
+fn a_record_holds_the_response_as_its_flags_say() {
+    let items: [(&str, &[u8]); 8] = [
+        ("200 OK\r\ncontent-type: application/json; charset=utf-8", b"{\r\n \"a\": [1,\n2]}\n"),
+        ("200 OK\r\ncontent-type: text/plain", "sch\u{f6}n \"und\"\n".as_bytes()),
+        ("200 OK\r\ncontent-type: application/json", b"{\"a\":"),
+        ("200 OK\r\ncontent-type: image/png", b"\x89PNG\xff"),
+        ("404 Not Found\r\ncontent-type: text/plain", b"none"),
+        ("500 Oops", b"broken"),
+        ("302 Found\r\nlocation: /other/1?token=hidden&x=2", b""),
+        ("200 OK", b"0123456789"),
+    ];
+    let serve = |mut peer: Peer| {
+        while let Some(head) = peer.head() {
+            let path = head.split(' ').nth(1).unwrap();
+            let id: usize = path.split(['/', '?']).nth(2).unwrap().parse().unwrap();
+            let (start, body) = items[id];
+            peer.send(&format!("HTTP/1.1 {start}\r\ncontent-length: {}\r\n\r\n", body.len()));
+            peer.send_bytes(body);
+        }
+    };
+    let saved = |flags: &str| {
+        let crawl = Crawl::new();
+        with_server(serve, |address| {
+            let flags = format!("http://{address}/x/{{id}} -n 8 -c 1 -s 1 --retries 0 --follow 1 {flags}");
+            assert_eq!(crawl.session(&flags).end().code(), Some(0));
+        });
+        let mut records: Vec<Value> = crawl.records().into_values().collect();
+        for record in &mut records {
+            let record = record.as_object_mut().unwrap();
+            assert!(record.remove("at").unwrap().as_str().unwrap().ends_with('Z'));
+            assert!(record.remove("latency_us").is_some());
+            let port = record.get_mut("url").map(|url| url.as_str().unwrap().replace(|c: char| c.is_ascii_digit(), ""));
+            port.into_iter().for_each(|url| drop(record.insert("url".to_owned(), url.into())));
+        }
+        records
+    };
+    let all = saved("--save-bodies all --max-body 8");
+    let record = |n: usize| all[n].as_object().unwrap();
+    assert_eq!(
+        all[4],
+        json!({"id": 4, "status": 404, "outcome": "not_found", "attempts": 1, "content_type": "text/plain",
+            "digest": "140bedbf9c3f6d56a9846d2ba7088798", "body": "none"})
+    );
+    assert_eq!((&record(0)["body"], &record(0)["body_bytes"]), (&json!("{\r\n \"a\":"), &json!(17)));
+    assert_eq!((&record(1)["body"], &record(1)["body_bytes"]), (&json!("sch\u{f6}n \""), &json!(13)));
+    assert_eq!((&record(2)["body"], record(2).get("body_bytes")), (&json!("{\"a\":"), None));
+    assert_eq!((&record(3)["body"], &record(3)["body_encoding"]), (&json!("iVBOR/8="), &json!("base64")));
+    assert_eq!((&record(5)["outcome"], &record(5)["body"]), (&json!("rejected"), &json!("broken")));
+    assert_eq!((&record(6)["url"], &record(6)["attempts"]), (&json!("http://...:/other/?token=...&x="), &json!(2)));
+    assert_eq!(record(7).get("content_type"), None);
+    let good = saved("");
+    assert_eq!(good[0]["body"], json!({"a": [1, 2]}));
+    assert_eq!(good[1]["body"], json!("sch\u{f6}n \"und\"\n"));
+    let has_body = |record: &Value| record.get("body").is_some();
+    assert_eq!(good.iter().map(has_body).collect::<Vec<_>>(), [true, true, true, true, false, false, true, true]);
+    assert!(!saved("--save-bodies none").iter().any(has_body));
 }
 
 #[test]

@@ -42,8 +42,25 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     if moved.ranges == 0 {
         equal("moved.ids", moved.ids, "moved.ranges", 0)?;
     }
+    saved(report)?;
     seconds(report)?;
     courses(report)
+}
+
+/// The sessions of a saved crawl add up, and the last one saved what this run finished.
+fn saved(report: &Report) -> Result<(), String> {
+    let Some(saved) = &report.saved else { return Ok(()) };
+    let sum = saved.sessions.iter().fold(0_u64, |sum, session| sum.saturating_add(session.items));
+    equal("saved.saved", saved.saved, "the sum of saved.sessions[].items", sum)?;
+    at_most("saved.saved", saved.saved, "saved.items", saved.items)?;
+    let is_certain = is_whole(report) && report.storage_failure.is_none();
+    let is_certain = is_certain && report.shards.iter().all(|shard| shard.exits.len() == 1);
+    if let Some(last) = saved.sessions.last().filter(|_| is_certain) {
+        let ItemCounts { ok, not_found, failed, gave_up, .. } = report.ledger.items;
+        let ended = [ok, not_found, failed, gave_up].into_iter().fold(0, u64::saturating_add);
+        equal("saved.sessions[last].items", last.items, "the items that ended", ended)?;
+    }
+    Ok(())
 }
 
 /// Every whole number of `whole` is the sum of those of its parts.
