@@ -103,11 +103,11 @@ impl Default for Tally {
     }
 }
 
-/// Empty histogram of latencies.
+/// Empty histogram of latencies, which grows up to [`LONGEST_US`]: 200 KiB.
 fn histogram() -> Histogram<u64> {
-    match Histogram::new_with_bounds(1, LONGEST_US, SIGNIFICANT_DIGITS) {
+    match Histogram::new(SIGNIFICANT_DIGITS) {
         Ok(histogram) => histogram,
-        Err(_) => unreachable!("bounds are 1 to an hour, digits are 3: always valid"),
+        Err(_) => unreachable!("digits are 3: always valid"),
     }
 }
 
@@ -124,7 +124,8 @@ impl Tally {
             self.at_us = Some(self.at_us.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
         }
         if let Some(latency_us) = latency_us {
-            self.latency_us.saturating_record(latency_us.min(LONGEST_US));
+            // It grows as far as that.
+            let _ = self.latency_us.record(latency_us.min(LONGEST_US));
         }
     }
 
@@ -142,7 +143,7 @@ impl Tally {
             }
             (one, other) => one.or(other),
         };
-        // The bounds are the same.
+        // It grows as far as the other.
         let _ = self.latency_us.add(latency_us);
     }
 }
@@ -178,17 +179,13 @@ impl Checkpoint {
                 })
                 .collect(),
         };
-        let start = [&MAGIC[..], &[VERSION], &[0; 4]].concat();
-        let bytes =
-            postcard::to_extend(&payload, start).map_err(|error| CheckpointError::Payload(error.to_string()))?;
-        Self::seal(bytes)
+        Self::seal(&postcard::to_stdvec(&payload).map_err(|error| CheckpointError::Payload(error.to_string()))?)
     }
 
-    /// Fill in the length of a payload behind its head, and append its checksum.
-    fn seal(mut bytes: Vec<u8>) -> Result<Vec<u8>, CheckpointError> {
-        let length = u32::try_from(bytes.len() - HEAD);
-        let length = length.map_err(|error| CheckpointError::Payload(error.to_string()))?;
-        bytes[HEAD - 4..HEAD].copy_from_slice(&length.to_le_bytes());
+    /// Put a payload between its head and its checksum.
+    pub(super) fn seal(payload: &[u8]) -> Result<Vec<u8>, CheckpointError> {
+        let length = u32::try_from(payload.len()).map_err(|error| CheckpointError::Payload(error.to_string()))?;
+        let mut bytes = [&MAGIC[..], &[VERSION], &length.to_le_bytes(), payload].concat();
         let sum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
         Ok(bytes)
@@ -233,7 +230,7 @@ impl Checkpoint {
         }
         let (mut latency_us, mut value) = (histogram(), 0_u64);
         for (distance, count) in cells {
-            value = value.checked_add(distance)?;
+            value = value.checked_add(distance).filter(|value| *value <= LONGEST_US)?;
             latency_us.record_n(value, count).ok()?;
         }
         let records = outcomes.values().try_fold(0_u64, |records, count| records.checked_add(*count))?;

@@ -51,9 +51,7 @@ pub enum LogError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// An item that has a record ended again.
-    #[error(
-        "save item {0}: it ended twice, which is a bug of crawlmark. What is committed is whole: go on with --resume"
-    )]
+    #[error("item {0} ended twice, which is a bug of crawlmark. What is committed is whole: go on with --resume")]
     Twice(u64),
 }
 
@@ -134,16 +132,15 @@ impl<D: Disk> Log<D> {
     /// When the system refuses.
     pub fn commit_if_due(&mut self, now: Nanos) -> Result<Duration, LogError> {
         let (records, length) = self.committed;
-        let elapsed = Duration::from_nanos(now.since(self.committed_at));
+        let left = self.steps.every.saturating_sub(Duration::from_nanos(now.since(self.committed_at)));
         let has_more = self.next.records() > records;
-        if has_more && elapsed >= self.steps.every || self.next.committed - length >= self.steps.commit {
+        if has_more && left.is_zero() || self.next.committed - length >= self.steps.commit {
             self.write_frame()?;
             self.commit(false)?;
             self.committed_at = now;
-        } else if has_more {
-            return Ok(self.steps.every - elapsed);
+            return Ok(self.steps.every);
         }
-        Ok(self.steps.every)
+        Ok(if has_more { left } else { self.steps.every })
     }
 
     /// Write what is left, the seek table and the last checkpoint.

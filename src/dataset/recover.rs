@@ -39,7 +39,7 @@ pub enum RecoverError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The checkpoint is damaged.
-    #[error("read {}: {why}. Remove this file: --resume then rebuilds it from the segment", path.display())]
+    #[error("{} cannot be used: {why}. Remove it: --resume then rebuilds it from the segment", path.display())]
     Checkpoint {
         /// The checkpoint.
         path: PathBuf,
@@ -48,8 +48,8 @@ pub enum RecoverError {
     },
     /// The segment is not the one that the checkpoint is about.
     #[error(
-        "read {}: {why}. Restore it from a backup, or remove {}: --resume then keeps the records before the first that is damaged, and \
-         crawls the other items again", path.display(), checkpoint.display()
+        "{} is damaged: {why}. Restore it from a backup, or remove {}: --resume then keeps the records before the damage, and crawls the \
+         other items again", path.display(), checkpoint.display()
     )]
     Segment {
         /// The segment.
@@ -59,10 +59,10 @@ pub enum RecoverError {
         /// Its checkpoint.
         checkpoint: PathBuf,
     },
-    /// The segment holds no records of this crawl.
+    /// The segment has no checkpoint, and does not hold the records of this crawl alone.
     #[error(
-        "rebuild the checkpoint of {}: {why}. Restore the checkpoint from a backup, or move the segment elsewhere: its items are then \
-         crawled again", path.display()
+        "{} has no checkpoint, and none can be made: {why}. Restore the checkpoint from a backup, or move the segment elsewhere: its items \
+         are then crawled again", path.display()
     )]
     Foreign {
         /// The segment.
@@ -72,8 +72,8 @@ pub enum RecoverError {
     },
     /// Two segments have a record of the same item.
     #[error(
-        "read {}: item {item} has a record in another segment, too. Move this segment and its checkpoint elsewhere: items that are in no \
-         other are crawled again", path.display()
+        "{} has a record of item {item}, and so has another segment. Move this one and its checkpoint elsewhere: items that are in no other \
+         are then crawled again", path.display()
     )]
     Twice {
         /// The later segment.
@@ -211,9 +211,8 @@ fn rebuild<D: Disk>(
                     count(line, &mut checkpoint, item_of).map_err(foreign)?;
                 }
             }
-            Ok(None) => break,
             Err(FrameError::Io(error)) => return Err(refused(error)),
-            Err(FrameError::Cut { .. } | FrameError::Damaged { .. }) => break,
+            Ok(None) | Err(FrameError::Cut { .. } | FrameError::Damaged { .. }) => break,
         }
     }
     (checkpoint.committed, checkpoint.is_closed) = (frames.at(), frames.is_closed());

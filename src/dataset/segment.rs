@@ -95,11 +95,15 @@ impl SegmentEncoder {
     /// # Errors
     /// When zstd gets no memory.
     pub fn begin(&mut self, header: &Header, output: &mut Vec<u8>) -> io::Result<()> {
+        self.begin_with(&serde_json::to_vec(header)?, output)
+    }
+
+    /// Append the start of a segment whose header is this JSON.
+    pub(super) fn begin_with(&mut self, json: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
         self.frame(b"", output)?;
-        let json = serde_json::to_vec(header)?;
         self.sizes.push((sized(SKIPPABLE_HEAD + json.len())?, 0));
         skippable(HEADER_MAGIC, json.len(), output)?;
-        output.extend_from_slice(&json);
+        output.extend_from_slice(json);
         Ok(())
     }
 
@@ -230,8 +234,9 @@ pub(super) mod tests {
                 let mut bytes = bytes;
                 bytes[cut] ^= flip;
                 let (found, _, error) = read(&bytes);
-                prop_assert!(error.is_some());
-                prop_assert_eq!(&found[..], &frames[..whole - 1]);
+                // Some bits of a frame mean nothing.
+                let whole = if error.is_some() { whole - 1 } else { frames.len() };
+                prop_assert_eq!(&found[..], &frames[..whole]);
             }
         }
     }

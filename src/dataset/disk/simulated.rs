@@ -25,7 +25,7 @@ struct State {
     /// Each file that a name had since the names were synced, and before that; none for no file.
     past: BTreeMap<String, Vec<Option<usize>>>,
     /// Operations until one fails.
-    until_fault: Option<u64>,
+    until_fault: Option<usize>,
     /// True once one failed: its process must not go on.
     has_failed: bool,
 }
@@ -47,11 +47,11 @@ impl Random {
     }
 
     /// Return a number below `bound`.
-    pub(in crate::dataset) fn below(&mut self, bound: u64) -> u64 {
+    pub(in crate::dataset) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound.max(1)
+        usize::try_from(self.0 >> 33).unwrap() % bound.max(1)
     }
 }
 
@@ -69,7 +69,7 @@ impl Simulated {
     }
 
     /// Let an operation fail after so many more; none for no failure.
-    pub(in crate::dataset) fn fail_after(&self, operations: Option<u64>) {
+    pub(in crate::dataset) fn fail_after(&self, operations: Option<usize>) {
         self.0.borrow_mut().until_fault = operations;
     }
 
@@ -82,28 +82,17 @@ impl Simulated {
     pub(in crate::dataset) fn cut_power(&self) {
         let State { random, files, names, past, .. } = &mut *self.0.borrow_mut();
         for (name, past) in std::mem::take(past) {
-            let count = past.len() as u64 + 1;
-            let survivor = past.get(random.below(count) as usize).copied().unwrap_or_else(|| names.get(&name).copied());
+            let survivor = past.get(random.below(past.len() + 1)).copied().unwrap_or_else(|| names.get(&name).copied());
             match survivor {
                 Some(file) => drop(names.insert(name, file)),
                 None => drop(names.remove(&name)),
             }
         }
         for file in files {
-            file.bytes.truncate(
-                file.durable.len() + random.below((file.bytes.len() - file.durable.len()) as u64 + 1) as usize,
-            );
+            file.bytes.truncate(file.durable.len() + random.below(file.bytes.len() - file.durable.len() + 1));
             file.reach_disk(random);
             file.bytes.clone_from(&file.durable);
         }
-    }
-
-    /// Flip a bit of a file.
-    pub(in crate::dataset) fn flip(&self, name: &str) {
-        let State { random, files, names, .. } = &mut *self.0.borrow_mut();
-        let bytes = &mut files[names[name]].bytes;
-        let at = random.below(bytes.len() as u64) as usize;
-        bytes[at] ^= 1 << random.below(8);
     }
 
     /// Count an operation. An error says that it fails, and a number below `parts` how much of it is done nevertheless.
@@ -113,7 +102,7 @@ impl Simulated {
         let fails = state.until_fault == Some(0);
         state.until_fault = state.until_fault.and_then(|left| left.checked_sub(1));
         state.has_failed = fails;
-        let done = if fails { Err(state.random.below(parts as u64) as usize) } else { Ok(()) };
+        let done = if fails { Err(state.random.below(parts)) } else { Ok(()) };
         (state, done)
     }
 }
