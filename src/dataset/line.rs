@@ -3,6 +3,9 @@
 //! Called for each record on the writer's thread; allocates nothing after warm-up but what `serde_json` needs for strings with escapes.
 //! [`record`](super::record) reads the lines. It must not know what a segment is.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};

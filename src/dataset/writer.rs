@@ -193,3 +193,112 @@ fn write<D: Disk>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crawlmark_harness::units::IdRange;
+
+    use super::*;
+    use crate::dataset::batch::Body;
+    use crate::dataset::checkpoint::Checkpoint;
+    use crate::dataset::disk::Directory;
+    use crate::dataset::log::Steps;
+    use crate::dataset::manifest::{Durability, Fields};
+    use crate::dataset::recover::recover;
+    use crate::dataset::segment::{Header, SegmentName};
+
+    const NAME: SegmentName = SegmentName { session: 1, shard: 0, life: 0 };
+
+    /// Longest time that anything may take, for a test that cannot pass.
+    const LIMIT: Duration = Duration::from_mins(1);
+
+    fn start(place: &Path, steps: Steps) -> Writer {
+        let saved =
+            Saved { fields: Fields::default(), bodies: Bodies::Good, max_body: 1 << 20, durability: Durability::Power };
+        let header = Header::new(NAME, "crawlmark", "plan", saved.fields);
+        let log = Log::create(Directory::new(place), &header, &saved, steps).unwrap();
+        Writer::start(log, saved, Clock::start()).unwrap()
+    }
+
+    fn push(writer: &Writer, number: u64, body: &[u8]) {
+        let whole = body.len() as u64;
+        let (outcome, body) = (Outcome::Ok, Some(Body { bytes: body, whole }));
+        let (status, attempts, at_us) = (Some(200), 1, 1);
+        let (url, latency_us, content_type) = (None, None, None);
+        writer.push(&Item {
+            number,
+            id: number,
+            url,
+            status,
+            outcome,
+            attempts,
+            at_us,
+            latency_us,
+            content_type,
+            body,
+        });
+    }
+
+    fn run<T>(test: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async { tokio::time::timeout(LIMIT, test).await }).expect("it has no end")
+    }
+
+    #[test]
+    fn items_wait_for_room_and_all_of_them_are_saved() {
+        let place = tempfile::tempdir().unwrap();
+        let number = run(async {
+            let writer = start(place.path(), Steps::default());
+            // Not compressible, and not text.
+            let body: Vec<u8> = (0..50_000_u64).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
+            let mut number = 0;
+            for _ in 0..3 {
+                while writer.has_room() {
+                    push(&writer, number, &body);
+                    number += 1;
+                }
+                assert!(writer.batch.borrow().size() < BATCH + 2 * body.len(), "{}", writer.batch.borrow().size());
+                writer.room().await;
+            }
+            writer.finish().await.unwrap();
+            number
+        });
+        let recovered = recover(&Directory::new(place.path()), Ok).unwrap();
+        assert!(recovered.finished.ranges().eq([IdRange { start: 0, end: number }]));
+        assert!(number > QUEUE as u64, "{number}");
+    }
+
+    #[test]
+    fn what_came_last_is_committed_without_anything_more() {
+        let place = tempfile::tempdir().unwrap();
+        run(async {
+            let writer = start(place.path(), Steps { every: Duration::from_millis(1), ..Steps::default() });
+            push(&writer, 7, b"1");
+            writer.flush();
+            let path = place.path().join(NAME.checkpoint());
+            while Checkpoint::decode(&std::fs::read(&path).unwrap()).unwrap().records() == 0 {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_told_with_the_file_and_the_remedy() {
+        let place = tempfile::tempdir().unwrap();
+        let gone = place.path().join("gone");
+        std::fs::create_dir(&gone).unwrap();
+        run(async {
+            let writer = start(&gone, Steps { every: Duration::ZERO, ..Steps::default() });
+            std::fs::remove_dir_all(&gone).unwrap();
+            push(&writer, 7, b"1");
+            writer.flush();
+            let why = writer.failed().await;
+            assert!(why.contains("gone/0001-s00.checkpoint") && why.contains("--resume"), "{why}");
+            assert!(!writer.has_room());
+            push(&writer, 8, b"1");
+            assert_eq!(writer.finish().await, Err(why));
+        });
+    }
+}
