@@ -16,11 +16,14 @@
 //! | [`writer`] | the thread that writes, and the shard's end of it |
 //! | [`session`] | one run that adds to a crawl; figures of all sessions |
 //! | [`recover`] | back to what is committed, after a crash or to go on |
+//! | `laws` | laws of reading any bytes, for fuzzing and tests |
 
 pub mod batch;
 pub mod checkpoint;
 pub mod disk;
 pub mod finished;
+#[cfg(any(test, fuzzing))]
+pub mod laws;
 pub mod line;
 pub mod log;
 pub mod manifest;
