@@ -402,8 +402,11 @@ impl<D: Dial> Crawl<D> {
         self.spec.targets.shape_of(id).unwrap_or(&self.spec.request).method()
     }
 
-    /// Note if another attempt for ID `id` may help.
-    fn judge(&self, id: u64, attempt: &mut Attempt) {
+    /// Note if another attempt for ID `id` may help, and where its item was redirected to.
+    fn judge(&self, (id, redirected): (u64, Option<&Redirected>), attempt: &mut Attempt) {
+        if let (Some(collector), Some(redirected)) = (&self.collector, redirected) {
+            collector.redirected_to(self.url(redirected.host, &redirected.path));
+        }
         // A good or not-found answer ends its item.
         if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
             && throttling::may_retry(self.method(id), attempt)
@@ -573,10 +576,7 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             break attempt;
         };
-        if let (Some(collector), Some(redirected)) = (&self.collector, &redirected) {
-            collector.redirected_to(self.url(redirected.host, &redirected.path));
-        }
-        self.judge(id, &mut attempt);
+        self.judge((id, redirected.as_ref()), &mut attempt);
         attempt
     }
 }

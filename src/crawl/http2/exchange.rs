@@ -154,7 +154,7 @@ impl StreamSlot {
                     let facts = lent(response.headers(), |fields| {
                         let coding = if content == Content::Decoded { Coding::of(fields) } else { Coding::Identity };
                         let content_type = incoming.expected.content_type(fields);
-                        HeadFacts { coding, content_type, ..HeadFacts::read(status, fields, held) }
+                        HeadFacts { content_type, coding, ..HeadFacts::read(status, fields, held) }
                     });
                     incoming.expected.begin(status);
                     if content == Content::Decoded {
