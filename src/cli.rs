@@ -3,9 +3,9 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `serve`, `selftest` | arguments and help of each command |
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `verify`, `serve`, `selftest` | arguments and help of each command |
 //! | `request`, `connections`, `throttling`, `proxy`, `tls`, `save` | groups of flags of `run`: requests; connections; throttling, retries and limits per host; proxies; https; saving what is crawled |
-//! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`) |
+//! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`, `export`) |
 //! | `output` | output options of the commands that run rounds |
 //! | `recorded` | the command line that a result keeps, and the flags that rounds may not have |
 //! | `line` | words before they are read, and hints for unknown flags and commands |
@@ -31,6 +31,7 @@ mod selftest;
 mod serve;
 mod throttling;
 mod tls;
+mod verify;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -47,7 +48,7 @@ pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
 pub use connections::ConnectionArgs;
 pub use cut::{CutArgs, OutcomeFilter};
-pub use export::{Destination, Export};
+pub use export::{CrawlFormat, Destination, Export, ExportArgs};
 pub use ladder::{LadderArgs, RungNumber};
 pub use output::{FormArgs, OutputArgs};
 pub use patterns::PatternsArgs;
@@ -65,6 +66,7 @@ pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
 pub use throttling::{PerHostArgs, ThrottlingArgs};
 pub use tls::{TlsArgs, UseOfTls};
+pub use verify::VerifyArgs;
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]
@@ -108,7 +110,7 @@ Exit codes:
   3    a threshold failed (99 with `run --k6-exit-codes`); selftest: a row
        failed; ab, compare: a regression; capacity: even the lowest rate fails
   4    the measurement is incomplete (as when a shard died), or is not
-       valid and --strict was given
+       valid and --strict was given; verify: the crawl has violations
   5    a threshold could not be decided; ab, compare: inconclusive;
        capacity: not found; scale: nothing to compare; selftest: none
        failed, some could not be judged; report: no steady state found
@@ -166,6 +168,12 @@ pub enum Command {
     /// Recreate page, plots and exports of a saved result, or overlay several
     #[command(after_help = report::EXAMPLES)]
     Report(ReportArgs),
+    /// Audit a saved crawl: every ID exactly once, nothing damaged
+    #[command(after_help = verify::EXAMPLES)]
+    Verify(VerifyArgs),
+    /// Export a saved crawl as JSON lines, CSV, Parquet or WARC
+    #[command(after_help = export::EXAMPLES)]
+    Export(ExportArgs),
     /// Run the bundled target, with seeded delays, limits and faults
     #[command(after_help = serve::EXAMPLES)]
     Serve(Box<ServeArgs>),

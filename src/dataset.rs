@@ -16,18 +16,25 @@
 //! | [`writer`] | the thread that writes, and the shard's end of it |
 //! | [`session`] | one run that adds to a crawl; figures of all sessions |
 //! | [`recover`] | back to what is committed, after a crash or to go on |
+//! | `record`, `saved` | reading: a record from its line; the files of a crawl |
+//! | `verify` | audit of a crawl |
+//! | `export` | a crawl as JSON lines, CSV, Parquet or WARC |
 //! | `laws` | laws of reading any bytes, for fuzzing and tests |
 
 pub mod batch;
 pub mod checkpoint;
 pub mod disk;
+pub(crate) mod export;
 pub mod finished;
 #[cfg(any(test, fuzzing))]
 pub mod laws;
 pub mod line;
 pub mod log;
 pub mod manifest;
+pub(crate) mod record;
 pub mod recover;
+pub(crate) mod saved;
 pub mod segment;
 pub mod session;
+pub(crate) mod verify;
 pub mod writer;

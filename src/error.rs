@@ -12,8 +12,10 @@ use crawlmark_results::run::cut::CutError;
 use crawlmark_results::run::result_dir::{LogError, ReadError, ResultDir, ResultError};
 use crawlmark_results::studies::compare::DesignError;
 
+use crate::dataset::export::CrawlExportError;
 use crate::dataset::manifest::ManifestError;
 use crate::dataset::recover::RecoverError;
+use crate::dataset::saved::SavedError;
 
 /// Done, and every gate passed.
 pub(crate) const DONE: u8 = 0;
@@ -140,6 +142,12 @@ pub(crate) enum Error {
     /// A result's log of times cannot be read.
     #[error("{0}")]
     Log(#[from] LogError),
+    /// A saved crawl cannot be read.
+    #[error("{0}")]
+    Saved(#[from] SavedError),
+    /// A saved crawl cannot be exported.
+    #[error("{0}")]
+    CrawlExport(#[from] CrawlExportError),
     /// A round of a comparison gave nothing to compare.
     #[error("{0}")]
     Round(String),
@@ -225,6 +233,8 @@ impl Error {
             Self::Usage(_)
             | Self::Read(_)
             | Self::Manifest(_)
+            | Self::Saved(_)
+            | Self::CrawlExport(CrawlExportError::Lacking(_))
             | Self::Cut(_)
             | Self::Log(_)
             | Self::Design(_)
@@ -247,6 +257,7 @@ impl Error {
             | Self::Recover(_)
             | Self::Figures { .. }
             | Self::Export(_)
+            | Self::CrawlExport(_)
             | Self::Round(_)
             | Self::TargetLost { .. }
             | Self::Json(_)

@@ -1,5 +1,7 @@
 //! Destinations of exports: files, each replaced as a whole, or standard output. Called by `run` and `report`; the contents
-//! are up to `crawlmark_results::export`.
+//! are up to `crawlmark_results::export`. The command `export`, of saved crawls, is in `crawl`.
+
+pub(crate) mod crawl;
 
 use std::fs::{self, OpenOptions};
 use std::io;

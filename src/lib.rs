@@ -12,12 +12,12 @@
 //! | [`crawl`] | the workload: performs an ID over HTTP/1.1 or HTTP/2 |
 //! | `target` | the bundled target as processes of its own |
 //! | `witness` | comparison of the bundled target's counts with those of the crawl |
-//! | `export` | destinations of exports: files, or standard output |
+//! | `export` | destinations of exports: files, or standard output; and the command `export` |
 //! | `measure` | one measurement, from a plan to a report |
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `process_list` | this command line without credentials, as other users see it |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
-//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `verify`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -41,6 +41,7 @@ mod serve;
 mod study;
 mod target;
 mod terminal;
+mod verify;
 mod witness;
 
 use std::process::ExitCode;
@@ -96,6 +97,8 @@ fn execute(command: Command, typed: cli::Typed, clock: Clock) -> Result<u8, erro
         Command::Patterns(args) => patterns::patterns(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
+        Command::Verify(args) => verify::verify(&args),
+        Command::Export(args) => export::crawl::export(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Selftest(args) => selftest::selftest(&args),
     }

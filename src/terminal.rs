@@ -1,6 +1,7 @@
 //! The only place that prints: results to standard output, everything else to standard error.
 
 mod progress;
+mod reading;
 mod stages;
 
 use std::borrow::Cow;
@@ -12,6 +13,7 @@ use crawlmark_results::show::visible;
 
 use self::progress::{Glyphs, glyphs};
 pub(crate) use self::progress::{Progress, RunSeconds};
+pub(crate) use self::reading::ReadProgress;
 pub(crate) use self::stages::Stages;
 use crate::cli::Color;
 use crate::crawl::redact;

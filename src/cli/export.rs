@@ -1,8 +1,9 @@
-//! Argument of `--export`: a format and its destination.
+//! Argument of `--export`: a format and its destination; and arguments of the command `export`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::{Args, ValueEnum};
 use crawlmark_results::export::{Format, UnknownFormat};
 
 pub(super) const EXPORT: &str = "\
@@ -36,6 +37,88 @@ format has a place for it. A run that is incomplete, target_limited or
 nothing_measured, or that was stopped early, is no data point for a history
 of benchmarks: github-benchmark-* and bencher refuse it.";
 
+pub(super) const EXAMPLES: &str = "\
+Each format has the fields that the crawl saved (--save-fields), in this order:
+
+  id            ID in the URL
+  url           URL, only where it is not the template with the ID
+  status        HTTP status; absent without a response
+  outcome       ok, not_found, rejected, throttled, soft_blocked, or the
+                error: timeout, reset, ...
+  attempts      requests for the item
+  at            time at which the last of them was sent, UTC
+  latency_us    its service time in microseconds
+  content_type  of the response
+  digest        first 128 bits of the SHA-256 of the body, as 32 hex digits
+  body          body; csv and jsonl have binary bodies as base64, and then
+                say so in body_encoding
+  body_bytes    whole length of a body that --max-body cut
+
+Formats:
+  jsonl    JSON lines, as the segments hold them; `body` is a string, base64
+           or, if the response was JSON, the JSON itself
+  csv      RFC 4180 with a header line; an empty field without quotes is absent
+  parquet  id, latency_us, body_bytes: uint64; status: uint16;
+           attempts: uint32; at: timestamp (us, UTC); body: binary; the
+           others: strings. zstd (builds with --features parquet)
+  warc     WARC/1.1: each body as a `resource` record, gzip per record;
+           records without a body are left out
+
+Records of a crawl that was stopped are exported as far as they are
+committed. A damaged crawl is not exported: see `crawlmark verify`.
+
+Examples:
+  A saved crawl as Parquet, into crawl.parquet:
+    crawlmark export crawl --to parquet
+  As CSV to another program:
+    crawlmark export crawl --to csv --out - | head
+  As WARC into a named file:
+    crawlmark export crawl --to warc --out archive.warc.gz";
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Directory of a saved crawl (`crawlmark run --save DIR`)
+    #[arg(value_name = "DIR")]
+    pub crawl: PathBuf,
+    /// Format: jsonl, csv, parquet or warc
+    #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
+    pub to: CrawlFormat,
+    /// Write to FILE, or - for standard output [default: DIR.FORMAT]
+    ///
+    /// An existing file is never overwritten. The file has its name only once it is complete.
+    #[arg(short, long, value_name = "FILE", value_parser = parse_destination)]
+    pub out: Option<Destination>,
+    /// Print only errors
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// Format of an exported crawl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CrawlFormat {
+    /// JSON lines.
+    Jsonl,
+    /// CSV (RFC 4180).
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+    /// WARC/1.1 (ISO 28500).
+    Warc,
+}
+
+impl CrawlFormat {
+    /// Return the extension of its files.
+    pub(crate) const fn extension(self) -> &'static str {
+        match self {
+            Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+            Self::Warc => "warc.gz",
+        }
+    }
+}
+
 /// An export that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
@@ -65,10 +148,18 @@ impl FromStr for Export {
         let to = match file {
             None => Destination::Result,
             Some("") => return Err(format!("a file is missing after `{text}`: name one, or leave the `=` out")),
-            Some("-") => Destination::Output,
-            Some(file) => Destination::File(PathBuf::from(file)),
+            Some(file) => parse_destination(file)?,
         };
         Ok(Self { format, to })
+    }
+}
+
+/// Parse a file; `-` is standard output.
+fn parse_destination(text: &str) -> Result<Destination, String> {
+    match text {
+        "" => Err("a file is missing: name one, or - for standard output".to_owned()),
+        "-" => Ok(Destination::Output),
+        file => Ok(Destination::File(PathBuf::from(file))),
     }
 }
 

@@ -39,7 +39,8 @@ impl Shuffle {
     }
 
     /// Return the ID in the place of `id`. One outside the range stays as it is.
-    pub(crate) const fn id(&self, id: u64) -> u64 {
+    #[must_use]
+    pub const fn id(&self, id: u64) -> u64 {
         if id < self.range.start || id >= self.range.end {
             return id;
         }
@@ -106,7 +107,7 @@ pub struct IdFormat {
 
 impl IdFormat {
     /// Append the text of an ID; without a format, its decimal digits.
-    pub(super) fn write_or_plain(format: Option<Self>, id: u64, output: &mut Vec<u8>) {
+    pub(crate) fn write_or_plain(format: Option<Self>, id: u64, output: &mut Vec<u8>) {
         match format {
             None => output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes()),
             Some(format) => format.write(id, output),
@@ -200,7 +201,7 @@ mod tests {
                 prop_assert!((range.start..range.end).contains(&shuffled));
                 prop_assert_eq!(shuffle.item(shuffled), id);
             }
-            prop_assert_eq!(shuffle.id(range.end), range.end);
+            prop_assert_eq!((shuffle.id(range.end), shuffle.item(range.end)), (range.end, range.end));
         }
 
         #[test]

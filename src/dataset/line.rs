@@ -216,9 +216,10 @@ fn is_json_type(content_type: &[u8]) -> bool {
     ends(b"/json") || ends(b"+json")
 }
 
-/// True if any reader of JSON takes the text: whole surrogate pairs, numbers within an `f64`, fewer than 128 levels.
+/// True if any reader of JSON takes the text: whole surrogate pairs, numbers within an `f64`, fewer than 128 levels. A JSON string is
+/// saved as text: embedded, it could not be told from one.
 fn is_json(text: &str) -> bool {
-    serde_json::from_str::<Readable>(text).is_ok()
+    !text.trim_ascii_start().starts_with('"') && serde_json::from_str::<Readable>(text).is_ok()
 }
 
 /// JSON value that is read and not kept. [`IgnoredAny`](serde::de::IgnoredAny) would not look into strings and numbers.

@@ -18,6 +18,9 @@ use serde::{Deserialize, Serialize};
 /// Name of the file in the directory of a saved crawl.
 pub const MANIFEST: &str = "crawl.json";
 
+/// Name of the file that is locked while a session runs.
+pub const LOCK: &str = "lock";
+
 /// Value of [`Manifest::format`].
 pub const FORMAT: &str = "crawlmark crawl";
 

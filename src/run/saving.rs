@@ -18,13 +18,10 @@ use super::resolve::Resolved;
 use crate::cli::{Cli, Command, SaveArgs, Typed, resumed};
 use crate::crawl::Shuffle;
 use crate::dataset::disk::Directory;
-use crate::dataset::manifest::{FORMAT, MANIFEST, Manifest, Saved, ShuffledRange, VERSION};
+use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange, VERSION};
 use crate::dataset::recover::{Recovered, recover};
 use crate::dataset::session::{Session, TOOL};
 use crate::error::Error;
-
-/// Name of the file that is locked while a session runs.
-const LOCK: &str = "lock";
 
 /// Longest wait for the processes of a session that was killed just now.
 const LOCK_WAIT: Duration = Duration::from_secs(2);

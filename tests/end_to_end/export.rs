@@ -43,7 +43,7 @@ fn complaints(schema: &str, text: &str) -> Vec<String> {
 }
 
 /// A Python with the readers, or any.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/consumers/bin/python");
     std::env::var_os("CRAWLMARK_PYTHON")
         .map_or(if installed.exists() { installed } else { "python3".into() }, PathBuf::from)

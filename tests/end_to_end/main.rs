@@ -13,6 +13,7 @@ mod ci;
 mod client;
 mod command;
 mod connections;
+mod dataset;
 mod double;
 mod example;
 mod expect;

@@ -1,0 +1,34 @@
+//! Arguments of `verify`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(super) const EXAMPLES: &str = "\
+Checks that each ID of the crawl has one record and no ID has two, that
+every ID is in the range of the crawl, that checkpoints say what their
+records say, and that digests of bodies and segments, checksums of frames and
+seek tables are right. Changes nothing. A crawl that was stopped and can be
+resumed is no violation: the output says how many IDs are left.
+
+Exit codes: 0 no violation · 4 violations; the first ten are listed
+
+Examples:
+  Audit a saved crawl:
+    crawlmark verify crawl
+  For a script:
+    crawlmark verify crawl --json | jq .violations";
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Directory of a saved crawl (`crawlmark run --save DIR`)
+    #[arg(value_name = "DIR")]
+    pub crawl: PathBuf,
+    /// Print the audit as JSON to standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Print only errors (and the output of --json)
+    #[arg(long)]
+    pub quiet: bool,
+}

@@ -1,0 +1,200 @@
+//! A saved crawl in another format: JSON lines, CSV, Parquet or WARC, record by record. Called by the command `export`, which opens
+//! the output.
+//!
+//! | format | holds |
+//! |---|---|
+//! | `csv` | the fields of a record as columns, RFC 4180 |
+//! | `parquet` | the same with types, bodies as bytes |
+//! | `warc` | each saved body as a `resource` record, gzip per record |
+
+mod csv;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod warc;
+
+use std::io::{self, Write};
+
+use super::manifest::Manifest;
+use super::record::Record;
+use super::saved::{SavedCrawl, SavedError, SavedSegment};
+use crate::cli::CrawlFormat;
+
+/// Reason why a saved crawl cannot be exported.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CrawlExportError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Read(#[from] SavedError),
+    /// The output cannot be written.
+    #[error("{0}")]
+    Write(#[from] io::Error),
+    /// It is damaged.
+    #[error("read {file}: {what}. Run `crawlmark verify` on the crawl to see what is damaged and what to do")]
+    Damaged {
+        /// Name of the file.
+        file: String,
+        /// First thing that is wrong.
+        what: String,
+    },
+    /// The format lacks something that this crawl did not save.
+    #[error("{0}")]
+    Lacking(String),
+}
+
+/// Counts of an export.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Exported {
+    /// Records that were written.
+    pub(crate) written: u64,
+    /// Records that the format has no place for.
+    pub(crate) left_out: u64,
+}
+
+/// Use of a record by a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Written,
+    LeftOut,
+}
+
+/// Writer of a format.
+trait Sink {
+    /// Write a record, which `line` holds.
+    fn record(&mut self, record: &Record<'_>, line: &str) -> Result<Use, SinkError>;
+
+    /// Write the end.
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+/// Reason why a record cannot be written.
+#[derive(Debug)]
+enum SinkError {
+    Write(io::Error),
+    /// It contradicts itself.
+    Record(String),
+}
+
+impl From<io::Error> for SinkError {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<String> for SinkError {
+    fn from(why: String) -> Self {
+        Self::Record(why)
+    }
+}
+
+/// JSON lines as they were saved, in one file.
+struct JsonLines<W>(W);
+
+impl<W: Write> Sink for JsonLines<W> {
+    fn record(&mut self, _: &Record<'_>, line: &str) -> Result<Use, SinkError> {
+        self.0.write_all(line.as_bytes())?;
+        self.0.write_all(b"\n")?;
+        Ok(Use::Written)
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Write the committed records of a crawl. `progress` is called with the number of bytes read of all [`SavedCrawl::bytes`].
+///
+/// # Errors
+/// When it is damaged, lacks something that the format needs, or cannot be written.
+pub(crate) fn export(
+    crawl: &SavedCrawl,
+    format: CrawlFormat,
+    output: impl Write + Send + 'static,
+    mut progress: impl FnMut(u64),
+) -> Result<Exported, CrawlExportError> {
+    let mut sink = sink(&crawl.manifest, format, output)?;
+    let (mut exported, mut before) = (Exported::default(), 0);
+    for segment in &crawl.segments {
+        records(segment, |record, line, read| {
+            progress(before + read);
+            match sink.record(record, line)? {
+                Use::Written => exported.written += 1,
+                Use::LeftOut => exported.left_out += 1,
+            }
+            Ok(())
+        })?;
+        before += segment.committed();
+    }
+    sink.finish()?;
+    Ok(exported)
+}
+
+fn sink<W: Write + Send + 'static>(
+    manifest: &Manifest,
+    format: CrawlFormat,
+    output: W,
+) -> Result<Box<dyn Sink>, CrawlExportError> {
+    Ok(match format {
+        CrawlFormat::Jsonl => Box::new(JsonLines(output)),
+        CrawlFormat::Csv => Box::new(csv::Csv::new(manifest, output)?),
+        #[cfg(feature = "parquet")]
+        CrawlFormat::Parquet => Box::new(parquet::Parquet::new(manifest, output)?),
+        #[cfg(not(feature = "parquet"))]
+        CrawlFormat::Parquet => {
+            let why = "--to parquet: this program was built without Parquet. Export as csv, or build crawlmark with `--features parquet`";
+            return Err(CrawlExportError::Lacking(why.to_owned()));
+        }
+        CrawlFormat::Warc => Box::new(warc::Warc::new(manifest, output)?),
+    })
+}
+
+/// Call `each` for each committed record of a segment, with its line and the number of bytes read.
+fn records(
+    segment: &SavedSegment,
+    mut each: impl FnMut(&Record<'_>, &str, u64) -> Result<(), SinkError>,
+) -> Result<(), CrawlExportError> {
+    let damaged = |what: String| CrawlExportError::Damaged { file: segment.path.display().to_string(), what };
+    let checkpoint = match &segment.checkpoint {
+        Some(Err(error)) => return Err(damaged(format!("its checkpoint cannot be read: {error}"))),
+        Some(Ok(checkpoint)) if checkpoint.committed > segment.length => {
+            return Err(damaged(format!(
+                "it has {} bytes, and {} are committed",
+                segment.length, checkpoint.committed
+            )));
+        }
+        Some(Ok(checkpoint)) => Some(checkpoint),
+        None => None,
+    };
+    let mut bytes = segment.read()?;
+    let failed = |error| match segment.frame_error(error) {
+        // Without a checkpoint, the crawl ends with the last whole frame.
+        Ok(_) if checkpoint.is_none() => Ok(()),
+        Ok((at, what)) => Err(damaged(format!("byte {at}: {what}"))),
+        Err(error) => Err(error.into()),
+    };
+    let mut frames = match bytes.frames() {
+        Ok(frames) => frames,
+        Err(error) => return failed(error),
+    };
+    loop {
+        let frame = match frames.next_frame() {
+            Ok(Some(frame)) => frame,
+            Ok(None) => break,
+            Err(error) => return failed(error),
+        };
+        let wrong = |why: String| damaged(format!("the frame at byte {}: {why}", frame.bytes.start));
+        let lines = str::from_utf8(frame.lines).map_err(|error| wrong(error.to_string()))?;
+        for line in lines.split_terminator('\n') {
+            let record = Record::parse(line).map_err(|error| wrong(error.to_string()))?;
+            each(&record, line, frame.bytes.end).map_err(|error| match error {
+                SinkError::Write(error) => CrawlExportError::Write(error),
+                SinkError::Record(why) => wrong(format!("ID {}: {why}", record.id)),
+            })?;
+        }
+    }
+    match checkpoint {
+        Some(checkpoint) if bytes.digest() != checkpoint.digest => {
+            Err(damaged("its committed bytes have another digest than its checkpoint says".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,327 @@
+//! A record of a saved crawl, read from its JSON line. Called by `verify` and `export`; the writing side is `line`.
+
+use std::borrow::Cow;
+use std::time::SystemTime;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+/// Bytes of a digest: the first half of a SHA-256.
+const DIGEST_BYTES: usize = 16;
+
+/// A record. Each field but the ID may be absent: `--save-fields` leaves fields out, and an item without a response has no status.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Record<'a> {
+    /// ID in the URL.
+    pub(crate) id: u64,
+    /// URL, where it is not the template with the ID.
+    #[serde(borrow, default)]
+    pub(crate) url: Option<Text<'a>>,
+    /// HTTP status.
+    #[serde(default)]
+    pub(crate) status: Option<u16>,
+    /// Outcome, by the name that results use.
+    #[serde(borrow, default)]
+    pub(crate) outcome: Option<Text<'a>>,
+    /// Requests for the item.
+    #[serde(default)]
+    pub(crate) attempts: Option<u32>,
+    /// Time at which the last request was sent, RFC 3339 in UTC.
+    #[serde(borrow, default)]
+    pub(crate) at: Option<Text<'a>>,
+    /// Service time of the last request, µs.
+    #[serde(default)]
+    pub(crate) latency_us: Option<u64>,
+    /// Content type of the response.
+    #[serde(borrow, default)]
+    pub(crate) content_type: Option<Text<'a>>,
+    /// First 128 bits of the SHA-256 of the saved body, hexadecimal.
+    #[serde(borrow, default)]
+    pub(crate) digest: Option<Text<'a>>,
+    #[serde(skip)]
+    line: &'a str,
+    #[serde(borrow, default, deserialize_with = "even_null")]
+    body: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    body_encoding: Option<Text<'a>>,
+    /// Length of the whole body, bytes, where it was cut.
+    #[serde(default)]
+    pub(crate) body_bytes: Option<u64>,
+}
+
+/// Text of a record, borrowed from its line unless the line escapes some of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+/// A saved body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Body<'a> {
+    /// JSON, as it was received but for line breaks between its tokens.
+    Json(&'a str),
+    /// Text.
+    Text(Cow<'a, str>),
+    /// Anything else.
+    Binary(Vec<u8>),
+}
+
+impl<'a> Record<'a> {
+    /// Parse a line.
+    ///
+    /// # Errors
+    /// When it is no JSON object, has no ID, or a field of another type.
+    pub(crate) fn parse(line: &'a str) -> Result<Self, serde_json::Error> {
+        match Self::scan(line) {
+            Ok(record) => Ok(record),
+            Err(OtherForm) => Ok(Self { line, ..serde_json::from_str(line)? }),
+        }
+    }
+
+    /// Parse a line in the form in which it was written, unless a string in it has escapes or is a body: three times as fast.
+    fn scan(line: &'a str) -> Result<Self, OtherForm> {
+        let mut rest = Scanner(line);
+        let id = rest.field(b"{\"id\":", Scanner::number)?.ok_or(OtherForm)?;
+        let url = rest.field(b",\"url\":", Scanner::text)?;
+        let status = rest.field(b",\"status\":", Scanner::number)?;
+        let outcome = rest.field(b",\"outcome\":", Scanner::text)?;
+        let attempts = rest.field(b",\"attempts\":", Scanner::number)?;
+        let at = rest.field(b",\"at\":", Scanner::text)?;
+        let latency_us = rest.field(b",\"latency_us\":", Scanner::number)?;
+        let content_type = rest.field(b",\"content_type\":", Scanner::text)?;
+        let digest = rest.field(b",\"digest\":", Scanner::text)?;
+        let body = rest.field(b",\"body\":", Scanner::json)?;
+        let (body_encoding, body_bytes) = (None, None);
+        let has_ended = rest.0 == "}";
+        let status = status.map(u16::try_from).transpose().map_err(|_| OtherForm)?;
+        let attempts = attempts.map(u32::try_from).transpose().map_err(|_| OtherForm)?;
+        let record = Self {
+            id,
+            url,
+            status,
+            outcome,
+            attempts,
+            at,
+            latency_us,
+            content_type,
+            digest,
+            line,
+            body,
+            body_encoding,
+            body_bytes,
+        };
+        if has_ended { Ok(record) } else { Err(OtherForm) }
+    }
+
+    /// Return the saved body; none where none was saved.
+    ///
+    /// # Errors
+    /// When it is in an unknown encoding, or not in the one that it names.
+    pub(crate) fn body(&self) -> Result<Option<Body<'a>>, String> {
+        let Some(raw) = self.body.map(RawValue::get) else { return Ok(None) };
+        if !raw.starts_with('"') {
+            // White space around JSON is part of the body.
+            let start = raw.as_ptr().addr() - self.line.as_ptr().addr();
+            let (before, after) = (&self.line[..start], &self.line[start + raw.len()..]);
+            let (start, end) = (before.trim_end().len(), self.line.len() - after.trim_start().len());
+            return Ok(Some(Body::Json(&self.line[start..end])));
+        }
+        let Text(text) = serde_json::from_str(raw).map_err(|error| error.to_string())?;
+        match self.body_encoding.as_ref().map(|Text(name)| &**name) {
+            None => Ok(Some(Body::Text(text))),
+            Some("base64") => match STANDARD.decode(text.as_bytes()) {
+                Ok(bytes) => Ok(Some(Body::Binary(bytes))),
+                Err(error) => Err(format!("the body is not base64: {error}")),
+            },
+            Some(other) => Err(format!("`{other}` is not an encoding of bodies: base64 is the only one")),
+        }
+    }
+
+    /// Return the time at which the last request was sent, µs since 1970 in UTC; none where it was not saved.
+    ///
+    /// # Errors
+    /// When it is no such time.
+    pub(crate) fn at_us(&self) -> Result<Option<u64>, String> {
+        let Some(Text(text)) = &self.at else { return Ok(None) };
+        let time =
+            humantime::parse_rfc3339(text).ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let us = time.and_then(|since| u64::try_from(since.as_micros()).ok());
+        us.map(Some).ok_or_else(|| format!("`{text}` is not a time: times are as in 2026-11-24T03:12:45.123456Z"))
+    }
+}
+
+/// Not the form in which most records are written.
+struct OtherForm;
+
+/// Rest of a line that is being scanned.
+struct Scanner<'a>(&'a str);
+
+impl<'a> Scanner<'a> {
+    /// Return the value behind a key, if the key is next.
+    fn field<const N: usize, T>(
+        &mut self,
+        key: &[u8; N],
+        value: fn(&mut Self) -> Option<T>,
+    ) -> Result<Option<T>, OtherForm> {
+        if self.0.as_bytes().first_chunk() != Some(key) {
+            return Ok(None);
+        }
+        self.0 = &self.0[N..];
+        value(self).map(Some).ok_or(OtherForm)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let end = self.0.bytes().position(|byte| !byte.is_ascii_digit())?;
+        let (digits, rest) = self.0.split_at(end);
+        self.0 = rest;
+        let is_plain = digits.len() == 1 || !digits.starts_with('0');
+        digits.parse().ok().filter(|_| is_plain)
+    }
+
+    fn text(&mut self) -> Option<Text<'a>> {
+        let text = self.0.strip_prefix('"')?;
+        let end = text.bytes().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20))?;
+        self.0 = text[end..].strip_prefix('"')?;
+        Some(Text(text[..end].into()))
+    }
+
+    /// Return the JSON up to the brace that ends the line.
+    fn json(&mut self) -> Option<&'a RawValue> {
+        let json = self.0.strip_suffix('}').filter(|json| !json.starts_with('"'))?;
+        self.0 = &self.0[json.len()..];
+        serde_json::from_str(json).ok()
+    }
+}
+
+impl Body<'_> {
+    /// Return the bytes that were saved.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Json(text) => text.as_bytes(),
+            Self::Text(text) => text.as_bytes(),
+            Self::Binary(bytes) => bytes,
+        }
+    }
+}
+
+/// True if a saved body has the digest of its record.
+pub(crate) fn has_digest(body: &[u8], digest: &str) -> bool {
+    let mut ours = [0; 2 * DIGEST_BYTES];
+    for (pair, byte) in ours.chunks_exact_mut(2).zip(Sha256::digest(body)) {
+        pair.copy_from_slice(&hex(byte));
+    }
+    ours == digest.as_bytes()
+}
+
+/// Return the two hexadecimal digits of a byte.
+pub(crate) const fn hex(byte: u8) -> [u8; 2] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [DIGITS[(byte >> 4) as usize], DIGITS[(byte & 15) as usize]]
+}
+
+/// Read a field that is present even when it is `null`: a body may be just that.
+fn even_null<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use crawlmark_harness::sample::{ErrorKind, Outcome};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dataset::batch::{self, Item};
+    use crate::dataset::line::{LineWriter, outcome_name};
+    use crate::dataset::manifest::{Field, Fields};
+
+    /// Body of any kind, with its content type.
+    fn body() -> impl Strategy<Value = (Vec<u8>, &'static str)> {
+        let json = prop_oneof![
+            any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap()),
+            (any::<f64>(), any::<String>())
+                .prop_map(|(number, text)| serde_json::json!({"a": number, &text: [text, null]}).to_string()),
+            prop::sample::select(vec![
+                "null",
+                "true",
+                "-0",
+                "1e400",
+                "{}",
+                "[1,\n 2]",
+                "{\r\n\t\"a\" : 1 }",
+                "{\"a\":1,}",
+                "\"",
+                ""
+            ])
+            .prop_map(str::to_owned),
+        ];
+        let space = prop::sample::select(vec!["", " ", "\n", "\r\n\t"]);
+        let json =
+            (space.clone(), json, space).prop_map(|(before, json, after)| [before, &json, after].concat().into_bytes());
+        let content_types =
+            prop::sample::select(vec!["application/json", "a/b+JSON; charset=\"utf-8\"", "text/html", ""]);
+        (prop_oneof![json, any::<String>().prop_map(String::into_bytes), any::<Vec<u8>>()], content_types)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_record_is_read_as_it_was_written(
+            id: u64, url: Option<String>, status: Option<u16>, attempts: u32, at_us in 0..4_000_000_000_000_000_u64,
+            latency_us: Option<u64>, outcome in prop::sample::select(vec![Outcome::Ok, Outcome::NotFound, Outcome::Error(ErrorKind::Reset)]),
+            body in prop::option::of(body()), most in prop::option::of(0..40_usize), left_out in 0..1_024_u16,
+        ) {
+            let keys = Field::ALL.iter().filter(|(field, _)| left_out >> *field as u16 & 1 == 0).map(|(_, key)| *key);
+            let fields: Fields = std::iter::once("id").chain(keys).collect::<Vec<_>>().join(",").parse().unwrap();
+            let has = |field| fields.has(field).then_some(());
+            let whole = body.as_ref().map_or(&[][..], |(bytes, _)| bytes);
+            let saved = &whole[..most.map_or(whole.len(), |most| most.min(whole.len()))];
+            let content_type = body.as_ref().map(|(_, content_type)| content_type.as_bytes());
+            let item = Item {
+                number: 0, id, url: url.as_deref(), status, outcome, attempts, at_us, latency_us, content_type,
+                body: body.as_ref().map(|_| batch::Body { bytes: saved, whole: whole.len() as u64 }),
+            };
+            let mut line = Vec::new();
+            LineWriter::new(fields).append(&item, &mut line);
+            let line = String::from_utf8(line).unwrap();
+            let line = line.strip_suffix('\n').unwrap();
+            prop_assert!(!line.contains('\n'));
+
+            let record = Record::parse(line).unwrap();
+            if let Ok(scanned) = Record::scan(line) {
+                let parsed = Record { line, ..serde_json::from_str(line).unwrap() };
+                prop_assert_eq!(format!("{scanned:?}"), format!("{parsed:?}"));
+            }
+            fn text<'a>(text: &'a Option<Text<'_>>) -> Option<&'a str> {
+                text.as_ref().map(|Text(text)| &**text)
+            }
+            prop_assert_eq!(record.id, id);
+            prop_assert_eq!(text(&record.url), url.as_deref().filter(|_| has(Field::Url).is_some()));
+            prop_assert_eq!(record.status, status.filter(|_| has(Field::Status).is_some()));
+            prop_assert_eq!(text(&record.outcome), has(Field::Outcome).map(|()| outcome_name(outcome)));
+            prop_assert_eq!(record.attempts, has(Field::Attempts).map(|()| attempts));
+            prop_assert_eq!(record.at_us(), Ok(has(Field::At).map(|()| at_us)));
+            prop_assert_eq!(record.latency_us, latency_us.filter(|_| has(Field::LatencyUs).is_some()));
+            prop_assert_eq!(text(&record.content_type).map(str::as_bytes), content_type.filter(|_| has(Field::ContentType).is_some()));
+            let has_body = has(Field::Body).filter(|()| body.is_some());
+            let read = record.body().unwrap();
+            prop_assert_eq!(read.is_some(), has_body.is_some());
+            let Some(read) = read else { return Ok(()) };
+            if let Some(digest) = text(&record.digest) {
+                prop_assert!(has_digest(read.bytes(), digest), "{line}");
+            }
+            let is_cut = saved.len() < whole.len();
+            prop_assert_eq!(record.body_bytes, is_cut.then_some(whole.len() as u64));
+            let unbroken = |bytes: &[u8]| bytes.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte }).collect::<Vec<_>>();
+            match read {
+                Body::Json(json) => prop_assert_eq!(json.as_bytes(), unbroken(saved)),
+                // A character that was cut in two is left out.
+                Body::Text(text) if is_cut => prop_assert!(saved.starts_with(text.as_bytes()) && saved.len() - text.len() < 4),
+                read => prop_assert_eq!(read.bytes(), saved),
+            }
+        }
+    }
+}

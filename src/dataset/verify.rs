@@ -1,0 +1,106 @@
+//! Audit of a saved crawl: each item has one record, and checkpoints, digests and seek tables say what the records say.
+//!
+//! Reads each segment once, a frame at a time. Memory is that of a frame, and of the recorded items as ranges: a few for each segment,
+//! and one for each item that was in flight when a process ended. Called by the command `verify`.
+
+mod finding;
+mod segment;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub(crate) use self::finding::Violation;
+use self::finding::{Findings, Place, Remedy};
+use self::segment::Auditor;
+use super::saved::{SavedCrawl, SavedError};
+use super::segment::SegmentName;
+
+/// Value of [`Audit::schema`].
+const SCHEMA: &str = "crawlmark.verify/1";
+
+/// Result of an audit.
+#[derive(Debug, Serialize)]
+pub(crate) struct Audit {
+    schema: &'static str,
+    crawlmark_version: &'static str,
+    /// Directory of the crawl.
+    pub(crate) directory: String,
+    /// Number of violations.
+    pub(crate) violations_found: u64,
+    /// The first of them.
+    pub(crate) violations: Vec<Violation>,
+    /// Harmless remarks.
+    pub(crate) notes: Vec<String>,
+    /// True if each item of the crawl has a record.
+    pub(crate) complete: bool,
+    /// Items of the whole crawl.
+    pub(crate) planned: u64,
+    /// Items that have a record.
+    pub(crate) recorded: u64,
+    /// Sessions that it was crawled in.
+    pub(crate) sessions: u32,
+    /// Segments.
+    pub(crate) segments: u64,
+    /// Bytes of the segments that belong to the crawl.
+    pub(crate) bytes: u64,
+    /// Bytes of their lines.
+    pub(crate) line_bytes: u64,
+    /// Records by outcome; empty if outcomes are not saved.
+    pub(crate) outcomes: BTreeMap<String, u64>,
+    /// Requests for the recorded items; 0 if attempts are not saved.
+    pub(crate) attempts: u64,
+    /// Bodies whose digest was computed.
+    pub(crate) bodies_checked: u64,
+}
+
+/// Audit a crawl. `progress` is called with the number of bytes read of all [`SavedCrawl::bytes`].
+///
+/// # Errors
+/// When a file cannot be read at all.
+pub(crate) fn verify(crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Result<Audit, SavedError> {
+    let mut auditor = Auditor::new(&crawl.manifest);
+    others(crawl, &mut auditor.findings);
+    let mut before = 0;
+    for segment in &crawl.segments {
+        auditor.segment(segment, |read| progress(before + read))?;
+        before += segment.committed();
+    }
+    let Auditor { findings: Findings { count, first, notes }, recorded, mut tally, bodies, .. } = auditor;
+    // Records without an outcome are counted by no name.
+    tally.outcomes.remove("");
+    Ok(Audit {
+        schema: SCHEMA,
+        crawlmark_version: env!("CARGO_PKG_VERSION"),
+        directory: crawl.place.display().to_string(),
+        violations_found: count,
+        violations: first,
+        notes,
+        complete: recorded.len() == crawl.manifest.ids.len(),
+        planned: crawl.manifest.ids.len(),
+        recorded: recorded.len(),
+        sessions: crawl.sessions(),
+        segments: crawl.segments.len() as u64,
+        bytes: crawl.bytes(),
+        line_bytes: tally.line_bytes,
+        outcomes: tally.outcomes,
+        attempts: tally.attempts,
+        bodies_checked: bodies,
+    })
+}
+
+/// Report files that belong to no segment.
+fn others(crawl: &SavedCrawl, findings: &mut Findings) {
+    for file in &crawl.others {
+        match SegmentName::of_checkpoint(file) {
+            Some(name) => {
+                let what = format!("its segment {} is missing", name.segment());
+                findings.add(file, Place::default(), what, Remedy::Orphan);
+            }
+            _ if file.ends_with(SegmentName::NEW) => {
+                findings.note(format!("{file} was being written when its process ended; --resume removes it"));
+            }
+            _ => findings.note(format!("{file} is not part of the crawl")),
+        }
+    }
+}

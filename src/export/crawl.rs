@@ -1,0 +1,126 @@
+//! `crawlmark export`: a saved crawl in another format.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crawlmark_harness::units::grouped;
+
+use crate::cli::{Destination, ExportArgs};
+use crate::dataset::export::{CrawlExportError, Exported, export as write_crawl};
+use crate::dataset::manifest::Manifest;
+use crate::dataset::saved::SavedCrawl;
+use crate::error::{DONE, Error};
+use crate::export::folder;
+use crate::terminal::{self, ReadProgress};
+
+/// Bytes that are written at a time.
+const BUFFER: usize = 1 << 20;
+
+/// A file that has its name only once it is complete. Until then it is `NAME.partial`, which the next export of the same name writes
+/// anew.
+struct NewFile {
+    path: PathBuf,
+    partial: PathBuf,
+    file: File,
+}
+
+/// Exports, and returns the exit code.
+pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
+    let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
+    let Destination::File(path) = args.out.clone().map_or_else(|| default_path(args), Ok)? else {
+        let written = write_crawl(&crawl, args.to, BufWriter::with_capacity(BUFFER, io::stdout()), |_| {});
+        return match written {
+            // A reader that has had enough and is gone is no failure.
+            Err(CrawlExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(DONE),
+            Err(CrawlExportError::Write(error)) => Err(Error::Output(error)),
+            written => written.map(|_| DONE).map_err(Error::from),
+        };
+    };
+    let new = NewFile::create(&path)?;
+    let mut progress = if args.quiet { ReadProgress::Silent } else { ReadProgress::fitting(crawl.bytes()) };
+    let output = new.file.try_clone().map_err(Error::unwritable(&new.partial))?;
+    let written = write_crawl(&crawl, args.to, BufWriter::with_capacity(BUFFER, output), |read| progress.show(read));
+    progress.end();
+    match written {
+        Ok(exported) => {
+            new.finish()?;
+            if !args.quiet {
+                terminal::say(&summary(&crawl, exported));
+                terminal::print(&format!("{}\n", path.display()))?;
+            }
+            Ok(DONE)
+        }
+        Err(CrawlExportError::Write(error)) => Err(Error::unwritable(&new.remove())(error)),
+        Err(error) => {
+            new.remove();
+            Err(error.into())
+        }
+    }
+}
+
+/// The file beside the crawl that has its name and the extension of the format.
+fn default_path(args: &ExportArgs) -> Result<Destination, Error> {
+    let real = fs::canonicalize(&args.crawl).unwrap_or_else(|_| args.crawl.clone());
+    let Some(name) = real.file_name() else {
+        return Err(Error::Usage(format!("name the file to write for {} with --out", args.crawl.display())));
+    };
+    let mut file = OsString::from(name);
+    file.push(".");
+    file.push(args.to.extension());
+    // As it was typed, unless that ends in something without a name.
+    let beside = if args.crawl.file_name() == Some(name) { &args.crawl } else { &real };
+    Ok(Destination::File(beside.with_file_name(file)))
+}
+
+fn summary(crawl: &SavedCrawl, Exported { written, left_out }: Exported) -> String {
+    let planned = crawl.manifest.ids.len();
+    let part = if written + left_out < planned {
+        format!(" of {} items; `crawlmark run --resume {}` crawls the others", grouped(planned), crawl.place.display())
+    } else {
+        String::new()
+    };
+    let left_out =
+        if left_out > 0 { format!(", {} without a body left out", grouped(left_out)) } else { String::new() };
+    format!("{} records{left_out}{part}\n", grouped(written))
+}
+
+impl NewFile {
+    fn create(path: &Path) -> Result<Self, Error> {
+        check_absent(path)?;
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".partial");
+        let partial = path.with_file_name(name);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&partial);
+        let file = file.map_err(Error::unwritable(&partial))?;
+        if file.try_lock().is_err() {
+            let why = "is being written by another export: wait for its end, or name another file with --out";
+            return Err(Error::Usage(format!("{} {why}", partial.display())));
+        }
+        file.set_len(0).map_err(Error::unwritable(&partial))?;
+        Ok(Self { path: path.to_owned(), partial, file })
+    }
+
+    /// Give the file its name.
+    fn finish(self) -> Result<(), Error> {
+        self.file.sync_all().map_err(Error::unwritable(&self.partial))?;
+        check_absent(&self.path)?;
+        fs::rename(&self.partial, &self.path)
+            .and_then(|()| File::open(folder(&self.path))?.sync_all())
+            .map_err(Error::unwritable(&self.path))
+    }
+
+    fn remove(self) -> PathBuf {
+        let _ = fs::remove_file(&self.partial);
+        self.partial
+    }
+}
+
+fn check_absent(path: &Path) -> Result<(), Error> {
+    if fs::symlink_metadata(path).is_ok() {
+        let why = "exists and is never overwritten: name another file, or remove it";
+        return Err(Error::Usage(format!("--out {} {why}", path.display())));
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! `crawlmark verify`: audits a saved crawl.
+
+use std::fmt::Write;
+
+use crawlmark_harness::units::grouped;
+use crawlmark_results::show::text::bytes;
+
+use crate::cli::VerifyArgs;
+use crate::dataset::manifest::Manifest;
+use crate::dataset::saved::SavedCrawl;
+use crate::dataset::verify::{Audit, Violation, verify as audit};
+use crate::error::{DONE, Error, INVALID};
+use crate::terminal::{self, ReadProgress};
+
+/// Audits, and returns the exit code.
+pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
+    let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
+    let mut progress = if args.quiet { ReadProgress::Silent } else { ReadProgress::fitting(crawl.bytes()) };
+    let audit = audit(&crawl, |read| progress.show(read));
+    progress.end();
+    let audit = audit?;
+    if args.json {
+        terminal::print_data(&(serde_json::to_string_pretty(&audit)? + "\n"))?;
+    } else if !args.quiet || audit.violations_found > 0 {
+        terminal::print(&text(&audit))?;
+    }
+    Ok(if audit.violations_found > 0 { INVALID } else { DONE })
+}
+
+/// Audit for people.
+fn text(audit: &Audit) -> String {
+    let Audit { directory, planned, recorded, sessions, segments, attempts, .. } = audit;
+    let state = match planned - recorded {
+        0 => "complete".to_owned(),
+        left => format!("{} items left; go on with `crawlmark run --resume {directory}`", grouped(left)),
+    };
+    let mut text = format!("{directory}: {} of {} items recorded, {state}\n", grouped(*recorded), grouped(*planned));
+    let counts: Vec<String> =
+        audit.outcomes.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
+    let requests = (*attempts > 0).then(|| counted(*attempts, "request"));
+    let counts: Vec<String> = counts.into_iter().chain(requests).collect();
+    if !counts.is_empty() {
+        let _ = writeln!(text, "  {}", counts.join(", "));
+    }
+    let _ = writeln!(
+        text,
+        "  {} in {} of {}, {} of lines; {} bodies checked",
+        bytes(audit.bytes),
+        counted(*segments, "segment"),
+        counted(u64::from(*sessions), "session"),
+        bytes(audit.line_bytes),
+        grouped(audit.bodies_checked)
+    );
+    for note in &audit.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    for (n, violation) in audit.violations.iter().enumerate() {
+        let Violation { file, offset, line, what, remedy } = violation;
+        let place = [("byte", offset), ("line", line)].map(|(name, at)| at.map(|at| format!(", {name} {at}")));
+        let place: String = place.into_iter().flatten().collect();
+        let _ = writeln!(text, "{}. {file}{place}: {what}. {remedy}.", n + 1);
+    }
+    let _ = match audit.violations_found {
+        0 => writeln!(text, "No violation."),
+        1 => writeln!(text, "1 violation."),
+        more => writeln!(text, "{} violations; the first {} are listed.", grouped(more), audit.violations.len()),
+    };
+    text
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,474 @@
+//! Saved crawls: `verify` finds every fault, `export` loses nothing, and the formats' own readers agree.
+//!
+//! The crawls here are made record by record, without a run, so that each can be damaged in a way that is known. The readers are those
+//! of `tests/consumers/read_crawl.py`; see `export` for where they come from.
+#![expect(clippy::unwrap_used, reason = "a test whose files cannot be read is over")]
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use crawlmark::crawl::Shuffle;
+use crawlmark::dataset::checkpoint::{Checkpoint, Tally};
+use crawlmark::dataset::finished::Finished;
+use crawlmark::dataset::manifest::{self, Bodies, Durability, Fields, Manifest, Saved, ShuffledRange};
+use crawlmark::dataset::segment::{self, Header, SegmentEncoder, SegmentName};
+use crawlmark_harness::units::IdRange;
+use crawlmark_results::run::report::CommandLine;
+use nix::sys::signal::Signal;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use crate::bad_input::{Said, call};
+use crate::export::python;
+use crate::process::wait_for;
+use crate::run::Run;
+use crate::target::Target;
+
+const IDS: Range<u64> = 10..250;
+
+/// Writer of the first segment.
+const FIRST: SegmentName = SegmentName { session: 1, shard: 0, life: 0 };
+/// Writer of the second segment.
+const SECOND: SegmentName = SegmentName { session: 2, shard: 0, life: 0 };
+
+/// A crawl in `crawl` of a directory of its own.
+struct SavedCrawl {
+    folder: TempDir,
+    manifest: Manifest,
+}
+
+/// A segment that is being made.
+struct SavedSegment {
+    name: SegmentName,
+    bytes: Vec<u8>,
+    encoder: SegmentEncoder,
+    /// State of what was written.
+    written: Checkpoint,
+    /// State at the last commit.
+    checkpoint: Checkpoint,
+}
+
+/// Record of an item: of each kind of body, one in seven.
+fn record(id: u64) -> Value {
+    let at = format!("2026-11-24T03:12:{:02}.{:06}Z", id % 60, id);
+    let head =
+        json!({"id": id, "status": 200, "outcome": "ok", "attempts": 1 + id % 2, "at": at, "latency_us": 100 + id});
+    let with = |content_type: &str, bytes: &[u8], body: Value| {
+        let digest: String = Sha256::digest(bytes)[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        let more = json!({"content_type": content_type, "digest": digest, "body": body});
+        merged(&head, &more)
+    };
+    match id % 7 {
+        0 => merged(&json!({"id": id, "outcome": "timeout", "attempts": 3, "at": at}), &json!({})),
+        1 => with("text/plain", b"one, \"two\"\r\nthree", json!("one, \"two\"\r\nthree")),
+        2 => merged(
+            &with("image/png", &[0, 255, 1, 254], json!(STANDARD.encode([0, 255, 1, 254]))),
+            &json!({"body_encoding": "base64"}),
+        ),
+        3 => merged(&with("application/json", b"{\"cut", json!("{\"cut")), &json!({"body_bytes": 1_000_000})),
+        4 => merged(
+            &with("text/html; charset=\"utf-8\"", "ü\t".as_bytes(), json!("ü\t")),
+            &json!({"url": "http://h/else"}),
+        ),
+        _ => {
+            let body = json!({"id": id, "name": format!("item {id}"), "tags": [1.5, null, true, "a\nb"]});
+            with("application/json", body.to_string().as_bytes(), body)
+        }
+    }
+}
+
+fn merged(one: &Value, other: &Value) -> Value {
+    let members = [one, other].into_iter().flat_map(|value| value.as_object().unwrap().clone());
+    Value::Object(members.collect())
+}
+
+impl SavedCrawl {
+    /// Create a crawl without a segment.
+    fn new(shuffle: Option<ShuffledRange>) -> Self {
+        let saved = Saved {
+            fields: Fields::default(),
+            bodies: Bodies::Good,
+            max_body: 1 << 20,
+            durability: Durability::Process,
+        };
+        let manifest = Manifest {
+            format: manifest::FORMAT.to_owned(),
+            version: manifest::VERSION,
+            tool: "crawlmark 0.1.0".to_owned(),
+            created: "2026-11-24T03:12:00Z".to_owned(),
+            plan: "0123456789abcdef".to_owned(),
+            target: "http://127.0.0.1:8080/items/{id}".to_owned(),
+            ids: IdRange { start: IDS.start, end: IDS.end },
+            shuffle,
+            saved,
+            workload: [("id_format".to_owned(), "width=4".to_owned())].into(),
+            command: CommandLine::default(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("crawl")).unwrap();
+        manifest.write(&folder.path().join("crawl")).unwrap();
+        Self { folder, manifest }
+    }
+
+    /// Create a whole crawl of two sessions, the first of which was killed with a frame that was not committed.
+    fn whole() -> Self {
+        let crawl = Self::new(None);
+        let mut first = crawl.segment(FIRST);
+        first.frame(10..60).frame(60..100).commit().frame(100..110);
+        crawl.save(&first);
+        let mut second = crawl.segment(SECOND);
+        second.frame(100..200).frame(200..250).close();
+        crawl.save(&second);
+        crawl
+    }
+
+    fn segment(&self, name: SegmentName) -> SavedSegment {
+        let fields = self.manifest.saved.fields.keys().map(ToOwned::to_owned).collect();
+        let header = Header {
+            format: segment::FORMAT.to_owned(),
+            version: segment::VERSION,
+            tool: self.manifest.tool.clone(),
+            plan: self.manifest.plan.clone(),
+            name,
+            fields,
+        };
+        let (mut bytes, mut encoder) = (Vec::new(), SegmentEncoder::new(3).unwrap());
+        encoder.begin(&header, &mut bytes).unwrap();
+        let (finished, tally) = (Finished::default(), Tally::default());
+        let checkpoint = Checkpoint { committed: 0, digest: [0; 32], is_closed: false, finished, tally };
+        SavedSegment { name, bytes, encoder, written: checkpoint.clone(), checkpoint }
+    }
+
+    fn save(&self, segment: &SavedSegment) {
+        fs::write(self.path(&segment.name.segment()), &segment.bytes).unwrap();
+        fs::write(self.path(&segment.name.checkpoint()), segment.checkpoint.encode().unwrap()).unwrap();
+    }
+
+    /// Path of one of its files.
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join("crawl").join(file)
+    }
+
+    fn call(&self, line: &str) -> Said {
+        call(self.folder.path(), &line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// Output of an export to standard output.
+    #[track_caller]
+    fn exported(&self, format: &str) -> String {
+        let said = self.call(&format!("export crawl --to {format} --out -"));
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
+        said.stdout
+    }
+
+    /// Expect one violation, in this file, with these words.
+    #[track_caller]
+    fn assert_violates(&self, file: &str, words: &str) {
+        let said = self.call("verify crawl");
+        assert!(said.code == Some(4) && said.stdout.contains("\n1 violation.\n"), "{}{}", said.stdout, said.stderr);
+        let line = said.stdout.lines().find(|line| line.starts_with("1. ")).unwrap();
+        assert!(line.contains(file) && line.contains(words) && line.ends_with('.'), "{line}");
+    }
+}
+
+impl SavedSegment {
+    fn frame(&mut self, ids: Range<u64>) -> &mut Self {
+        let items: Vec<(u64, Value)> = ids.map(|id| (id, record(id))).collect();
+        self.records(&items)
+    }
+
+    /// Append a frame with the records of these items.
+    fn records(&mut self, items: &[(u64, Value)]) -> &mut Self {
+        let lines: String = items.iter().map(|(_, record)| format!("{record}\n")).collect();
+        self.encoder.frame(lines.as_bytes(), &mut self.bytes).unwrap();
+        let Checkpoint { tally, finished, .. } = &mut self.written;
+        for (item, record) in items {
+            let _ = finished.insert(*item);
+            let attempts = u32::try_from(record["attempts"].as_u64().unwrap()).unwrap();
+            let at = humantime::parse_rfc3339(record["at"].as_str().unwrap()).unwrap();
+            let at = at.duration_since(std::time::UNIX_EPOCH).unwrap().as_micros();
+            tally.record(
+                record["outcome"].as_str().unwrap(),
+                attempts,
+                Some(u64::try_from(at).unwrap()),
+                record["latency_us"].as_u64(),
+            );
+        }
+        tally.line_bytes += lines.len() as u64;
+        self
+    }
+
+    /// Commit what was written.
+    fn commit(&mut self) -> &mut Self {
+        self.written.committed = self.bytes.len() as u64;
+        self.written.digest = Sha256::digest(&self.bytes).into();
+        self.checkpoint = self.written.clone();
+        self
+    }
+
+    /// Write the seek table, and commit.
+    fn close(&mut self) -> &mut Self {
+        self.encoder.end(&mut self.bytes).unwrap();
+        self.written.is_closed = true;
+        self.commit()
+    }
+}
+
+#[test]
+fn a_whole_crawl_has_no_violation_and_a_stopped_one_says_what_is_left() {
+    let crawl = SavedCrawl::whole();
+    let said = crawl.call("verify crawl --json");
+    let audit: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!((said.code, &audit["violations"], &audit["complete"]), (Some(0), &json!([]), &json!(true)), "{audit}");
+    let timeouts = IDS.filter(|id| id % 7 == 0).count();
+    assert_eq!(audit["outcomes"], json!({"ok": 240 - timeouts, "timeout": timeouts}));
+    assert_eq!((&audit["recorded"], &audit["bodies_checked"]), (&json!(240), &json!(240 - timeouts)));
+    let notes = audit["notes"].to_string();
+    assert!(notes.contains("0001-s00.jsonl.zst: its last ") && notes.contains(" are not committed"), "{notes}");
+
+    // Without its checkpoint the first segment has one frame more, whose items the second has, too.
+    fs::remove_file(crawl.path(&SECOND.segment())).unwrap();
+    fs::remove_file(crawl.path(&SECOND.checkpoint())).unwrap();
+    for (file, recorded) in [("none", 90), ("0001-s00.checkpoint", 100)] {
+        let _ = fs::remove_file(crawl.path(file));
+        let said = crawl.call("verify crawl");
+        let text = format!("crawl: {recorded} of 240 items recorded, {} items left;", 240 - recorded);
+        assert!(said.code == Some(0) && said.stdout.starts_with(&text), "{}{}", said.stdout, said.stderr);
+        assert!(said.stdout.ends_with("No violation.\n"), "{}", said.stdout);
+    }
+}
+
+#[test]
+fn a_shuffled_crawl_is_audited_by_its_items() {
+    let range = IdRange { start: 0, end: 1_000 };
+    let shuffle = Shuffle::new(range, 7);
+    let crawl = SavedCrawl::new(Some(ShuffledRange { range, seed: 7 }));
+    let items =
+        |items: Range<u64>| -> Vec<(u64, Value)> { items.map(|item| (item, record(shuffle.id(item)))).collect() };
+    crawl.save(crawl.segment(FIRST).records(&items(IDS)).close());
+    let said = crawl.call("verify crawl");
+    assert_eq!((said.code, said.stdout.lines().last()), (Some(0), Some("No violation.")), "{}", said.stdout);
+    // An ID of the range that none of the crawl's items has.
+    crawl.save(crawl.segment(FIRST).records(&items(IDS)).records(&items(0..1)).close());
+    let said = crawl.call("verify crawl");
+    assert!(said.stdout.contains(" is not among the IDs of the crawl (10..250)"), "{}", said.stdout);
+}
+
+#[test]
+fn each_fault_is_found_and_named_with_its_place() {
+    let line = |crawl: &SavedCrawl, id: u64, record: Value| {
+        let mut segment = crawl.segment(FIRST);
+        segment.frame(10..20).records(&[(id, record)]).close();
+        crawl.save(&segment);
+    };
+    let changed = |id: u64, more: Value| merged(&record(id), &more);
+    for (id, record, words) in [
+        (12, record(12), ", line 11: ID 12 is recorded twice"),
+        (250, record(250), ", line 11: ID 250 is not among the IDs of the crawl"),
+        (22, changed(22, json!({"digest": "0".repeat(32)})), ", line 11: the body of ID 22 has another digest"),
+        (22, changed(22, json!({"body": "other"})), ", line 11: the body of ID 22 has another digest"),
+        (22, changed(22, json!({"digest": null})), ", line 11: it has a body and no digest"),
+        (22, changed(22, json!({"id": "22"})), ", line 11: the line is not a record: "),
+        (30, changed(30, json!({"body": "***"})), ", line 11: the body is not base64"),
+        (
+            30,
+            changed(30, json!({"at": "2026-11-24T03:12:30.000030Z", "body_encoding": "hex"})),
+            "`hex` is not an encoding",
+        ),
+    ] {
+        let crawl = SavedCrawl::new(None);
+        line(&crawl, id, record);
+        let said = crawl.call("verify crawl");
+        let is_it = |line: &str| line.contains(". 0001-s00.jsonl.zst, byte ") && line.contains(words);
+        assert!(said.code == Some(4) && said.stdout.lines().any(is_it), "{words}: {}", said.stdout);
+    }
+
+    // Faults of whole files.
+    let segment = "0002-s00.jsonl.zst";
+    let checkpoint = "0002-s00.checkpoint";
+    let crawl = SavedCrawl::whole();
+    let bytes = fs::read(crawl.path(segment)).unwrap();
+    fs::write(crawl.path(segment), [&bytes[..], b"more"].concat()).unwrap();
+    crawl.assert_violates(segment, "4 bytes follow its seek table");
+    fs::remove_file(crawl.path(segment)).unwrap();
+    crawl.assert_violates(checkpoint, "its segment 0002-s00.jsonl.zst is missing");
+
+    let crawl = SavedCrawl::whole();
+    fs::write(crawl.path(checkpoint), b"CMSAVED").unwrap();
+    crawl.assert_violates(checkpoint, "it has 7 bytes and should have ");
+
+    let claims = |change: &dyn Fn(&mut SavedSegment)| {
+        let crawl = SavedCrawl::whole();
+        let mut segment = crawl.segment(SECOND);
+        change(segment.frame(100..250).close());
+        crawl.save(&segment);
+        crawl
+    };
+    claims(&|segment| segment.checkpoint.tally.attempts += 1)
+        .assert_violates(checkpoint, "requests, and the segment has ");
+    claims(&|segment| segment.checkpoint.tally.line_bytes += 1).assert_violates(checkpoint, "bytes of lines, and ");
+    claims(&|segment| segment.checkpoint.tally.at_us = None).assert_violates(checkpoint, "first and last time");
+    claims(&|segment| segment.checkpoint.digest[0] ^= 1).assert_violates(segment, "another digest");
+
+    // An item that the checkpoint has and the segment has not.
+    let crawl = SavedCrawl::whole();
+    let mut second = crawl.segment(SECOND);
+    second.frame(100..249).close();
+    second.checkpoint.finished.insert(249).unwrap();
+    *second.checkpoint.tally.outcomes.get_mut("ok").unwrap() += 1;
+    crawl.save(&second);
+    let said = crawl.call("verify crawl");
+    let words = "1. 0002-s00.checkpoint: it says that 150 items are finished, and the segment has 149 records; the first without a \
+                 record is ID 249.";
+    assert!(said.code == Some(4) && said.stdout.contains(words), "{}", said.stdout);
+    // One that the segment has and the checkpoint has not, in another segment of the same name.
+    let mut copied = crawl.segment(FIRST);
+    copied.frame(200..250).close();
+    fs::write(crawl.path(segment), &copied.bytes).unwrap();
+    fs::write(crawl.path(checkpoint), copied.checkpoint.encode().unwrap()).unwrap();
+    crawl.assert_violates(segment, "it was written as 0001-s00.jsonl.zst");
+}
+
+#[test]
+fn no_byte_of_a_committed_crawl_can_change_unseen() {
+    let crawl = SavedCrawl::whole();
+    let files = [FIRST.segment(), SECOND.segment(), FIRST.checkpoint(), SECOND.checkpoint()];
+    let files = files.map(|file| (fs::read(crawl.path(&file)).unwrap(), file));
+    let committed = |file: &str, bytes: &[u8]| {
+        let checkpoint = Checkpoint::decode(&fs::read(crawl.path(&FIRST.checkpoint())).unwrap()).unwrap();
+        if file == FIRST.segment() { usize::try_from(checkpoint.committed).unwrap() } else { bytes.len() }
+    };
+    let lengths = files.each_ref().map(|(bytes, file)| committed(file, bytes));
+    let mut runner = TestRunner::new(Config { cases: 60, failure_persistence: None, ..Config::default() });
+    let cases = (0..files.len(), any::<prop::sample::Index>(), 1..=255_u8, any::<bool>());
+    let law = |(number, place, flip, is_cut): (usize, prop::sample::Index, u8, bool)| {
+        let (bytes, file) = &files[number];
+        let place = place.index(lengths[number]);
+        let mut damaged = bytes.clone();
+        if is_cut {
+            damaged.truncate(place);
+        } else {
+            damaged[place] ^= flip;
+        }
+        fs::write(crawl.path(file), damaged).unwrap();
+        let verified = crawl.call("verify crawl");
+        let exported = crawl.call("export crawl --to jsonl --out -");
+        fs::write(crawl.path(file), bytes).unwrap();
+        prop_assert!(verified.code == Some(4) && verified.stdout.contains(file.as_str()), "{}", verified.stdout);
+        prop_assert!(exported.code == Some(1) && exported.stderr.contains("crawlmark verify"), "{}", exported.stderr);
+        Ok(())
+    };
+    runner.run(&cases, law).unwrap();
+    assert_eq!(crawl.call("verify crawl").code, Some(0));
+}
+
+#[test]
+fn an_export_holds_every_record_and_never_takes_the_place_of_a_file() {
+    let crawl = SavedCrawl::whole();
+    let lines = crawl.exported("jsonl");
+    let records: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records, IDS.map(record).collect::<Vec<_>>());
+
+    let said = crawl.call("export crawl --to jsonl");
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "crawl.jsonl\n"), "{}", said.stderr);
+    assert_eq!(said.stderr, "240 records\n");
+    assert_eq!(fs::read_to_string(crawl.folder.path().join("crawl.jsonl")).unwrap(), lines);
+    let said = crawl.call("export crawl --to jsonl");
+    assert!(
+        said.code == Some(2) && said.stderr.contains("--out crawl.jsonl exists and is never overwritten"),
+        "{}",
+        said.stderr
+    );
+    let said = crawl.call("export crawl/ --to warc --out nowhere/crawl.warc.gz");
+    assert!(said.code == Some(1) && said.stderr.contains("nowhere/crawl.warc.gz"), "{}", said.stderr);
+    let said = crawl.call("export . --to csv");
+    assert!(said.code == Some(2) && said.stderr.contains("crawl.json"), "{}", said.stderr);
+
+    // Nothing is left of an export that fails, and what a killed one left is no obstacle.
+    fs::write(crawl.folder.path().join("again.csv.partial"), "half").unwrap();
+    let damaged = fs::read(crawl.path(&SECOND.segment())).unwrap();
+    fs::write(crawl.path(&SECOND.segment()), &damaged[..damaged.len() / 2]).unwrap();
+    assert_eq!(crawl.call("export crawl --to csv --out again.csv").code, Some(1));
+    let names = || -> Vec<String> {
+        let names = fs::read_dir(crawl.folder.path()).unwrap();
+        names
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .filter(|name| name.contains("again"))
+            .collect()
+    };
+    assert_eq!(names(), Vec::<String>::new());
+    fs::write(crawl.path(&SECOND.segment()), damaged).unwrap();
+    assert_eq!(crawl.call("export crawl --to csv --out again.csv --quiet").code, Some(0));
+    assert_eq!(names(), ["again.csv"]);
+}
+
+#[test]
+fn other_readers_agree_with_the_segments_and_each_export() {
+    let crawl = SavedCrawl::whole();
+    for format in ["jsonl", "csv", "warc", "parquet"] {
+        let said = crawl.call(&format!("export crawl --to {format}"));
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        assert!(format != "warc" || said.stderr == "206 records, 34 without a body left out\n", "{}", said.stderr);
+    }
+    // What was not committed is no part of the crawl: readers of the segments see it until --resume removes it.
+    let committed = Checkpoint::decode(&fs::read(crawl.path(&FIRST.checkpoint())).unwrap()).unwrap().committed;
+    let bytes = fs::read(crawl.path(&FIRST.segment())).unwrap();
+    fs::write(crawl.path(&FIRST.segment()), &bytes[..usize::try_from(committed).unwrap()]).unwrap();
+    have_read(crawl.folder.path());
+}
+
+#[test]
+fn a_crawl_that_was_killed_is_verified_before_and_after_it_goes_on() {
+    let target = Target::start("--processes 1 --latency 2ms --fault error:0.05:500 --fault silence:0.002");
+    let folder = tempfile::tempdir().unwrap();
+    let crawl = folder.path().join("crawl");
+    let place = crawl.to_str().unwrap();
+    let flags = format!(
+        "{} --ids 7..3007 -c 16 --shards 2 --shuffle --save-bodies all --timeout 200ms --save {place}",
+        target.url()
+    );
+    let run = Run::start(flags.split(' '));
+    let is_committed = |name: &str| {
+        let checkpoint = Checkpoint::decode(&fs::read(crawl.join(name)).ok()?).ok()?;
+        (checkpoint.records() > 100).then_some(())
+    };
+    wait_for("a commit", || is_committed("0001-s00.checkpoint"));
+    run.signal(Signal::SIGKILL);
+    run.end().wait_for_its_processes();
+    let audit = || -> (Option<i32>, Value) {
+        let said = call(folder.path(), &["verify", "crawl", "--json"]);
+        (said.code, serde_json::from_str(&said.stdout).unwrap())
+    };
+    let (code, stopped) = audit();
+    assert_eq!((code, &stopped["complete"], &stopped["violations"]), (Some(0), &json!(false), &json!([])));
+    let ended = Run::start(["--resume", place]).end();
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr());
+    let (code, whole) = audit();
+    assert_eq!((code, &whole["recorded"], &whole["violations"]), (Some(0), &json!(3000), &json!([])), "{whole}");
+    assert!(whole["bodies_checked"].as_u64() > stopped["bodies_checked"].as_u64(), "{whole}");
+    let books = target.books();
+    assert!(whole["attempts"].as_u64().unwrap() <= books["requests"].as_u64().unwrap(), "{whole} {books}");
+    let said = call(folder.path(), &["export", "crawl", "--to", "csv", "--out", "-"]);
+    assert_eq!((said.code, said.stdout.matches("\r\n").count()), (Some(0), 3001), "{}", said.stderr);
+}
+
+/// Have the readers read a directory with a saved crawl, `crawl`, and its exports.
+#[track_caller]
+#[expect(clippy::print_stderr, reason = "a reader that is not installed is skipped aloud")]
+fn have_read(directory: &Path) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/consumers/read_crawl.py");
+    let Ok(output) = Command::new(python()).arg(script).arg(directory).output() else {
+        eprintln!("skipped: the readers of tests/consumers: there is no Python");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    eprintln!("{said}");
+}
