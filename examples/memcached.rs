@@ -170,7 +170,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Ok::<_, Infallible>(Memcached { target, timeout: plan.timeout, clock, idle: RefCell::default() })
     };
     // This forks: no thread may have been started before.
-    let record = supervise(&plan, clock, workload, &mut seconds)?;
+    let record = supervise(&plan, clock, &workload, &mut seconds)?;
     let placement = if target.ip().is_loopback() { Placement::Colocated } else { Placement::Apart };
     let mut report = Report::new(Source {
         plan: &plan,

@@ -24,7 +24,7 @@ pub(crate) fn crawl(
         let Some(session) = &spec.options.session else { return Ok(crawl) };
         Ok(crawl.saving(session.writer(shard.shard, 0, clock)?, &session.saved))
     };
-    Ok(supervise(plan, clock, workload, observer)?)
+    Ok(supervise(plan, clock, &workload, observer)?)
 }
 
 /// Return the position of the shard's connections among those of the run.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_mock_server::Ledger;
-use crawlmark_results::run::report::{PROXY, Report, Witness};
+use crawlmark_results::run::report::{PROXY, Report, ShardReport, Witness};
 
 /// The name in the target's counts of heads that may be longer than the crawl reads.
 const HUGE_HEADERS: &str = "huge_headers";
@@ -63,7 +63,7 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     for (status, both) in statuses {
         check(&format!("status {status}"), both, (by_proxy(status), cut_off + unread_heads));
     }
-    let whole = report.shards.iter().all(|shard| shard.fault.is_none());
+    let whole = report.shards.iter().all(ShardReport::is_whole);
     Witness {
         agrees: whole.then_some(differences.is_empty()),
         cut_off,

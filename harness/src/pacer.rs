@@ -119,6 +119,15 @@ impl Pacer {
         }
     }
 
+    /// The shard begins at `from`, after the start: the first request goes an interval later, the next ones at the rate.
+    pub(crate) fn begin_late(&mut self, from: Nanos) {
+        if let Self::Budgeted(pacer) = self {
+            let own = pacer.tempo.own(from);
+            pacer.admitting.begin_late(own);
+            pacer.sending.begin_late(own);
+        }
+    }
+
     /// The timetable, in an open loop.
     pub(crate) const fn timetable(&mut self) -> Option<&mut Timetable> {
         match self {
@@ -249,6 +258,12 @@ impl Schedule {
             gcra: Gcra::new(Nanos(first.0.saturating_add(used))),
             first,
         }
+    }
+
+    /// Nothing was saved up to `own`.
+    fn begin_late(&mut self, own: Nanos) {
+        self.first = Nanos(own.0.saturating_add(self.interval_ns));
+        self.gcra = Gcra::new(Nanos(self.first.0.saturating_add(self.tolerance_ns)));
     }
 
     /// Since when the next request has been allowed, or will be.

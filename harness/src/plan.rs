@@ -43,6 +43,7 @@ use self::durations::{micros, optional_micros};
 pub use self::error::PlanError;
 pub use self::pacing::Pacing;
 use self::remaining::part;
+pub(crate) use self::remaining::without;
 pub use self::throttling::{
     AdaptiveKind, Backoff, BackoffError, MAX_RETRIES, OnThrottle, RETRY_RESERVE, ThrottlingPolicy, UnknownName,
 };
@@ -373,6 +374,7 @@ impl RunPlan {
         let timed = self.arrivals.gaps().zip(self.rate);
         ShardPlan {
             shard,
+            life: 0,
             ids: part(remaining, parts, i),
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
             streams: self.streams,
@@ -409,6 +411,8 @@ impl RunPlan {
 pub struct ShardPlan {
     /// 0 for the first.
     pub shard: u32,
+    /// Number of processes of the shard before this one, each of which died.
+    pub life: u32,
     /// Its IDs: ranges in order, disjoint from each other and from every other shard's; none if it has no ID.
     pub ids: Vec<IdRange>,
     /// Its connections at most to one host; at least 1.

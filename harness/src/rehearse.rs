@@ -7,19 +7,21 @@
 //! order that varies, so a count may differ by one where the order decides. It must not measure anything itself.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::io::duplex;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::task::spawn_local;
+use tokio::task::{AbortHandle, spawn_local};
 
 use crate::clock::{Clock, Nanos};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::sample::{Attempt, Sample};
 use crate::shard;
-use crate::supervisor::{Interval, Live, Observer, OpenInterval, RunRecord, Stage, SuperviseError, conduct};
+use crate::supervisor::{Interval, Left, Live, Observer, OpenInterval, RunRecord, Stage, SuperviseError, conduct};
+use crate::units::IdRange;
 use crate::workload::{Flight, Workload};
 
 /// As many bytes as a pipe of the kernel's holds.
@@ -43,7 +45,7 @@ pub enum Incident {
         /// Its number.
         number: i32,
     },
-    /// A shard dies without a word.
+    /// A shard dies without a word: the process that it has then.
     Death {
         /// When it dies.
         at: Duration,
@@ -87,12 +89,31 @@ pub fn rehearse<W: Workload>(
     incidents: &[Incident],
     workload: impl FnMut(&ShardPlan, Clock) -> W,
 ) -> Result<Rehearsal, RehearseError> {
-    struct Nobody;
-    impl Observer for Nobody {
-        fn progress(&mut self, _: &Live) {}
-        fn interval(&mut self, _: &Interval) {}
-    }
     rehearse_before(plan, incidents, workload, &mut Nobody)
+}
+
+/// Rehearse a run as [`rehearse`] does, in which shards that die are replaced: `left` is [`Workloads::left`](crate::supervisor::Workloads::left).
+///
+/// # Errors
+/// When the run could not start.
+///
+/// # Panics
+/// When a workload does, and inside another runtime.
+pub fn rehearse_replacing<W: Workload>(
+    plan: &RunPlan,
+    incidents: &[Incident],
+    workload: impl FnMut(&ShardPlan, Clock) -> W,
+    left: impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>,
+) -> Result<Rehearsal, RehearseError> {
+    stage(plan, incidents, (workload, left), &mut Nobody)
+}
+
+/// Observer that looks away.
+struct Nobody;
+
+impl Observer for Nobody {
+    fn progress(&mut self, _: &Live) {}
+    fn interval(&mut self, _: &Interval) {}
 }
 
 /// Rehearse a run as [`rehearse`] does, watched by `observer`.
@@ -105,7 +126,16 @@ pub fn rehearse<W: Workload>(
 pub fn rehearse_before<W: Workload, O: Observer>(
     plan: &RunPlan,
     incidents: &[Incident],
-    mut workload: impl FnMut(&ShardPlan, Clock) -> W,
+    workload: impl FnMut(&ShardPlan, Clock) -> W,
+    observer: &mut O,
+) -> Result<Rehearsal, RehearseError> {
+    stage(plan, incidents, (workload, |_: &ShardPlan, _: &[IdRange]| None), observer)
+}
+
+fn stage<W: Workload, O: Observer>(
+    plan: &RunPlan,
+    incidents: &[Incident],
+    (mut workload, left): (impl FnMut(&ShardPlan, Clock) -> W, impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>),
     observer: &mut O,
 ) -> Result<Rehearsal, RehearseError> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build_local(LocalOptions::default())?;
@@ -113,23 +143,24 @@ pub fn rehearse_before<W: Workload, O: Observer>(
     let mut seconds = SecondsObserver { intervals: Vec::new(), observer };
     let record = runtime.block_on(async {
         let clock = Clock::start();
-        let mut lives = Vec::new();
-        let mut stage = Stage { clock, shards: Vec::new(), signals: Vec::new() };
-        for shard in plan.split(&[]) {
+        let lives: Rc<RefCell<BTreeMap<u32, AbortHandle>>> = Rc::default();
+        let (own, samples) = (Rc::clone(&lives), Rc::clone(&samples));
+        let spawn = |shard: &ShardPlan| {
             let (above, below) = duplex(PIPE_BYTES);
-            let workload = Watched { workload: workload(&shard, clock), samples: Rc::clone(&samples) };
+            let workload = Watched { workload: workload(shard, clock), samples: Rc::clone(&samples) };
             let life = spawn_local(shard::rehearse(shard.clone(), clock, workload, below));
-            lives.push(life.abort_handle());
-            stage.shards.push((shard, above, life));
-        }
+            own.borrow_mut().insert(shard.shard, life.abort_handle());
+            (above, life)
+        };
+        let mut stage = Stage { clock, spawn, left, signals: Vec::new() };
         for incident in incidents {
             match *incident {
                 Incident::Block { at, lasts } => drop(spawn_local(block(clock, at, lasts))),
                 Incident::Death { at, shard } => {
-                    let life = lives[shard as usize].clone();
+                    let lives = Rc::clone(&lives);
                     drop(spawn_local(async move {
                         tokio::time::sleep_until(clock.instant(Nanos::default().plus(at))).await;
-                        life.abort();
+                        lives.borrow()[&shard].abort();
                     }));
                 }
                 Incident::Signal { at, number } => stage.signals.push((Nanos::default().plus(at), number)),

@@ -165,7 +165,7 @@ where
 {
     link.outbox.queue(&Frame::Ready)?;
     link.outbox.flush().await?;
-    let Some(start) = link.listener.start().await? else {
+    let Some(Go { start, from, before }) = link.listener.start().await? else {
         // A run that is stopped before its start has a result all the same: of nothing.
         let now = alarm.clock().now();
         let engine = Engine::new(workload, plan, alarm.clock(), now);
@@ -176,7 +176,14 @@ where
         return report_end(&engine, ended, &mut link).await;
     };
     let engine = Engine::new(workload, plan, alarm.clock(), start);
-    link.vitals.begin(start);
+    if from > start {
+        engine.begin_late(from);
+    }
+    for control in before {
+        // No stop is among them.
+        let _ = obey(&engine, control);
+    }
+    link.vitals.begin(from);
     let before = Meters { cpu_us: link.vitals.cpu_us(), ..Meters::default() };
     engine.intervals(|intervals| intervals.meter_from(before));
     alarm.until(start).await;
@@ -303,7 +310,7 @@ fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
         Control::Shed => gate.shed(),
         Control::Take(range) => gate.receive(range),
         Control::Share(share) => gate.set_share(share),
-        Control::Go(_) => {}
+        Control::Go { .. } => {}
     }
     None
 }
@@ -323,6 +330,16 @@ struct Link<R, W> {
     vitals: CpuReadings,
 }
 
+/// Start of a shard.
+struct Go {
+    /// The common start.
+    start: Nanos,
+    /// When the shard begins.
+    from: Nanos,
+    /// Messages before it: pauses, and the share of a run that goes on already.
+    before: Vec<Control>,
+}
+
 /// Control frames from the supervisor.
 struct Listener<R> {
     control: R,
@@ -334,14 +351,14 @@ impl<R: AsyncRead + Unpin> Listener<R> {
         Self { control, commands: FrameDecoder::default() }
     }
 
-    /// The common start. None when the supervisor will not give it.
-    async fn start(&mut self) -> Result<Option<Nanos>, ShardError> {
+    /// The start. None when the supervisor will not give it.
+    async fn start(&mut self) -> Result<Option<Go>, ShardError> {
+        let mut before = Vec::new();
         loop {
             match self.next().await? {
-                Control::Go(start) => return Ok(Some(start)),
+                Control::Go { start, from } => return Ok(Some(Go { start, from, before })),
                 Control::Stop(_) | Control::Finish => return Ok(None),
-                // Nothing else comes before the start.
-                _ => {}
+                control => before.push(control),
             }
         }
     }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `member`, `line` | one shard: its process, pipes and reports, its final one too, or the fault when that never comes (`view` makes the record; `results/src/run/report/totals.rs` counts lost items) |
 //! | `waking`, `signals`, `stop` | poll loop, Ctrl-C and other signals, the end of a run |
+//! | `replacements` | processes that take the place of those that died |
 //! | `moves`, `ranges`, `shares`, `turns` | pauses, IDs, budget and turns that move between shards |
 //! | `timeline`, `times`, `windows` | seconds, histograms and the audit of rate limits, merged over shards |
 //! | `view` | live view ([`Live`]) and record of a run ([`RunRecord`]) |
@@ -21,6 +22,7 @@ mod phases;
 mod ranges;
 #[cfg(feature = "virtual-time")]
 mod rehearsal;
+mod replacements;
 mod shares;
 mod signals;
 mod stop;
@@ -32,7 +34,6 @@ mod waking;
 mod windows;
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
@@ -47,10 +48,11 @@ use self::phases::Phases;
 use self::ranges::Ranges;
 #[cfg(feature = "virtual-time")]
 pub(crate) use self::rehearsal::{Stage, conduct};
+pub use self::replacements::{Left, PastLife, Workloads};
 use self::shares::Shares;
 pub use self::signals::{HeldSignals, HeldSuspension};
 use self::stop::{Stop, StopCause};
-use self::timeline::Timeline;
+use self::timeline::{Measuring, Timeline};
 pub use self::times::{ReceivedStats, Recent, ShardTimes};
 use self::turns::Turns;
 pub use self::view::{
@@ -66,8 +68,7 @@ use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, Role, ShardExit, fork, own_usage, usable_cpus};
 use crate::shard::{self, Bell, ShardLink};
 use crate::stats::Bounds;
-use crate::wire::{Control, Usage};
-use crate::workload::Workload;
+use crate::wire::{Control, PauseOrder, Usage};
 
 /// From the last `ready` to the common start: long enough for every shard to read its `go`, which costs each of them
 /// well under a millisecond.
@@ -106,31 +107,27 @@ pub enum SuperviseError {
     },
 }
 
-/// Runs `plan` to its end. `workload` is called inside each shard's process to build what the shard does with an ID.
+/// Runs `plan` to its end. `workloads` is called inside each shard's process to build what the shard does with an ID. A shard that dies
+/// is replaced if it can say what is left, unless the loop is open.
 ///
 /// # Errors
 /// When the run could not start. A shard that fails later is part of the record.
-pub fn supervise<W, E, F, O>(
+pub fn supervise<O: Observer>(
     plan: &RunPlan,
     clock: Clock,
-    workload: F,
+    workloads: &impl Workloads,
     observer: &mut O,
-) -> Result<RunRecord, SuperviseError>
-where
-    W: Workload,
-    E: Display,
-    F: Fn(&ShardPlan) -> Result<W, E>,
-    O: Observer,
-{
+) -> Result<RunRecord, SuperviseError> {
     let (_held, suspension) = (HeldSignals::hold()?, HeldSuspension::hold()?);
     let usage_before = own_usage();
     let bell = Bell::new()?;
     let mut supervisor = Supervisor::new(plan, clock, lead(plan.shards));
     supervisor.machine = Some(Proc::default());
     for shard in plan.split(&usable_cpus()) {
-        supervisor.fork_shard(shard, &bell, &workload)?;
+        let process = supervisor.fork_shard(&shard, &bell, workloads)?;
+        supervisor.take_in(shard, process);
     }
-    let wakers = Wakers::open(bell)?;
+    let wakers = Wakers::open(bell.clone())?;
     let mut started_at = wall_time();
     let mut phases = Phases::default();
     let used_us = || own_usage().since(usage_before).cpu_us();
@@ -140,6 +137,12 @@ where
             supervisor.suspend(&suspension);
         }
         supervisor.step(&event, observer)?;
+        for shard in supervisor.due_replacements(|plan, held| workloads.left(plan, held)) {
+            match supervisor.fork_shard(&shard, &bell, workloads) {
+                Ok(process) => supervisor.replace(shard, process),
+                Err(_) => supervisor.go_without(shard.shard as usize),
+            }
+        }
         if !phases.have_begun() {
             if supervisor.start.is_some() {
                 started_at = wall_time();
@@ -183,8 +186,8 @@ struct Supervisor<L = Process> {
     turns: Turns,
     /// Number of hosts of the target.
     hosts: u32,
-    /// By host, the end of the last pause that it asked for.
-    paused_until: BTreeMap<u32, Nanos>,
+    /// By host, the last pause that it asked for.
+    pauses_in_force: BTreeMap<u32, PauseOrder>,
     moved: Moved,
     pauses: u64,
     live: Live,
@@ -203,12 +206,12 @@ struct Budgeting {
 }
 
 impl Supervisor {
-    fn fork_shard<W, E, F>(&mut self, plan: ShardPlan, bell: &Bell, workload: &F) -> Result<(), SuperviseError>
-    where
-        W: Workload,
-        E: Display,
-        F: Fn(&ShardPlan) -> Result<W, E>,
-    {
+    fn fork_shard(
+        &mut self,
+        plan: &ShardPlan,
+        bell: &Bell,
+        workloads: &impl Workloads,
+    ) -> Result<Process, SuperviseError> {
         let (frames_above, frames_below) = pipe2(OFlag::O_CLOEXEC)?;
         let (control_below, control_above) = pipe2(OFlag::O_CLOEXEC)?;
         let above = Pipes { frames: frames_above, control: control_above };
@@ -223,13 +226,11 @@ impl Supervisor {
             for member in std::mem::take(members) {
                 member.line.forget();
             }
-            below.take().map_or(1, |link| shard::run(&plan, clock, link, workload))
+            below.take().map_or(1, |link| shard::run(plan, clock, link, |plan| workloads.build(plan)))
         })?;
         drop(below);
-        if let Some(pipes) = above {
-            self.take_in(plan, Process::new(child, pipes)?);
-        }
-        Ok(())
+        let pipes = above.ok_or(Errno::EBADF)?;
+        Ok(Process::new(child, pipes)?)
     }
 
     /// Stops all shards and this process, until this process is continued: then all go on.
@@ -271,7 +272,7 @@ impl<L: ShardLine> Supervisor<L> {
             windows: Windows::new(shards),
             turns: Turns::default(),
             hosts: plan.per_host.hosts,
-            paused_until: BTreeMap::new(),
+            pauses_in_force: BTreeMap::new(),
             moved: Moved::default(),
             pauses: 0,
             live: Live::default(),
@@ -369,7 +370,13 @@ impl<L: ShardLine> Supervisor<L> {
         let shard = self.members[i].plan.shard;
         for heard in self.members[i].read(now) {
             match heard {
-                PipeEvent::Ready => self.ready += 1,
+                PipeEvent::Ready => match self.start {
+                    Some(start) => self.begin_late(i, start, now),
+                    None => self.ready += 1,
+                },
+                PipeEvent::Refused(why) if self.start.is_some() => {
+                    self.members[i].give_up(ShardFault::Refused(why), now);
+                }
                 PipeEvent::Refused(why) => return Err(SuperviseError::Refused { shard, why }),
                 PipeEvent::Interval(frame) => self.timeline.add(shard, *frame),
                 PipeEvent::Open(seconds) => self.timeline.open(shard, seconds),
@@ -419,7 +426,7 @@ impl<L: ShardLine> Supervisor<L> {
         }
         if self.ready == self.members.len() {
             let start = self.clock.now().plus(self.lead);
-            self.members.iter_mut().for_each(|member| member.tell(Control::Go(start)));
+            self.members.iter_mut().for_each(|member| member.tell(Control::Go { start, from: start }));
             self.start = Some(start);
             // While the shards read when to start.
             self.watch = self.machine.take().map(|proc| Watch::begin(proc, self.clock.now()));
@@ -451,15 +458,17 @@ impl<L: ShardLine> Supervisor<L> {
     }
 
     /// The shards that have more seconds to tell.
-    fn measuring(&self) -> Vec<u32> {
-        self.members.iter().filter(|m| m.is_at_work()).map(|m| m.plan.shard).collect()
+    fn measuring(&self) -> Vec<Measuring> {
+        let measuring = |member: &Member<L>| Measuring { shard: member.plan.shard, first: member.first_second };
+        self.members.iter().filter(|member| member.is_at_work()).map(measuring).collect()
     }
 
     fn refresh(&mut self, now: Nanos) {
         self.live.elapsed = Duration::from_nanos(self.start.map_or(0, |start| now.since(start)));
         self.live.stopping = self.stop.as_ref().map(Stop::state);
         self.live.at = now;
-        self.live.pause = LivePause::at(now, &self.paused_until, self.hosts);
+        let pauses: Vec<Nanos> = self.pauses_in_force.values().map(|order| order.until).collect();
+        self.live.pause = LivePause::at(now, &pauses, self.hosts);
         for (live, member) in self.live.shards.iter_mut().zip(&self.members) {
             live.refresh(member);
         }

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at its first surprise")]
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -14,10 +15,11 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::{ForkError, ShardExit};
-use crawlmark_harness::sample::{Advice, Attempt, Outcome};
-use crawlmark_harness::stats::Series;
+use crawlmark_harness::sample::{Advice, Attempt, Outcome, Sample};
+use crawlmark_harness::stats::{ItemCounts, Series};
 use crawlmark_harness::supervisor::{
-    Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, Stopping, SuperviseError, SupervisorCpu, supervise,
+    Interval, Left, Live, Observer, RunRecord, ShardFault, ShardRecord, Stopping, SuperviseError, SupervisorCpu,
+    Workloads, supervise,
 };
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
@@ -102,7 +104,7 @@ fn scripted(at: Option<u64>, deed: fn(), pace: Pace) -> Scripted {
 
 fn run_watched(plan: &RunPlan, script: Scripted, look: impl FnMut(&Live)) -> (RunRecord, Vec<(u64, u64)>) {
     let mut watch = Watch { look, intervals: Vec::new() };
-    let record = supervise(plan, script.clock, |_: &ShardPlan| Ok::<_, String>(script), &mut watch).unwrap();
+    let record = supervise(plan, script.clock, &|_: &ShardPlan| Ok::<_, String>(script), &mut watch).unwrap();
     (record, watch.intervals)
 }
 
@@ -187,6 +189,92 @@ fn a_hung_shard_is_ended_after_its_deadline() {
     assert!(whole(&record, 0));
     assert_eq!(record.shards[1].fault, Some(ShardFault::Silent(Duration::from_secs(1))));
     assert_eq!(record.shards[1].exit, ShardExit::Signal(Signal::SIGKILL as i32));
+}
+
+/// A directory with a file for each process of a shard, of the IDs that it ended; the first process of shard 1 is killed.
+struct Stored {
+    place: tempfile::TempDir,
+    clock: Clock,
+    /// Error of each later process.
+    refuses: Option<&'static str>,
+}
+
+struct Storing(Scripted, std::fs::File);
+
+impl Workload for Storing {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        self.0.perform(id, flight, clear_to_send).await
+    }
+
+    fn booked(&self, sample: &Sample) {
+        (&self.1).write_all(&sample.permit.id.to_le_bytes()).unwrap();
+    }
+}
+
+impl Stored {
+    fn new(refuses: Option<&'static str>) -> Self {
+        Self { place: tempfile::tempdir().unwrap(), clock: Clock::start(), refuses }
+    }
+
+    fn ids(&self) -> Vec<u64> {
+        let files =
+            std::fs::read_dir(self.place.path()).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
+        let ids = files
+            .flat_map(|bytes| bytes.chunks(8).map(|id| u64::from_le_bytes(id.try_into().unwrap())).collect::<Vec<_>>());
+        ids.collect()
+    }
+}
+
+impl Workloads for Stored {
+    type Workload = Storing;
+    type Error = &'static str;
+
+    fn build(&self, plan: &ShardPlan) -> Result<Storing, &'static str> {
+        let file = std::fs::File::create(self.place.path().join(format!("{}-{}", plan.shard, plan.life))).unwrap();
+        let at = Some(5_500).filter(|_| plan.life == 0);
+        let script =
+            Scripted { clock: self.clock, at, deed: || kill(getpid(), Signal::SIGKILL).unwrap(), pace: Pace::Quick };
+        self.refuses.filter(|_| plan.life > 0).map_or(Ok(Storing(script, file)), Err)
+    }
+
+    fn left(&self, _: &ShardPlan, held: &[IdRange]) -> Option<Left> {
+        let ended: BTreeSet<u64> = self.ids().into_iter().collect();
+        let (ids, ended): (Vec<u64>, Vec<u64>) =
+            held.iter().flat_map(|range| range.start..range.end).partition(|id| !ended.contains(id));
+        let mut ids: Vec<IdRange> = ids.into_iter().map(|id| IdRange { start: id, end: id + 1 }).collect();
+        ids.sort_by_key(|range| range.start);
+        Some(Left { ids, items: ItemCounts { ok: ended.len() as u64, ..ItemCounts::default() } })
+    }
+}
+
+fn a_killed_shard_is_replaced_and_every_id_ends_once() {
+    let (stored, run_plan) = (Stored::new(None), plan(6_000, 2));
+    let mut seen = BTreeSet::new();
+    let look = |live: &Live| {
+        seen.insert(format!("{:?} {:?}", live.shards[1].state, live.shards[1].replaced.map(|(times, _)| times)));
+    };
+    let mut watch = Watch { look, intervals: Vec::new() };
+    let record = supervise(&run_plan, stored.clock, &stored, &mut watch).unwrap();
+    let mut ids = stored.ids();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..6_000).collect::<Vec<_>>());
+    assert!(whole(&record, 0) && whole(&record, 1), "{record:?}");
+    assert_eq!(held(&record.shards[0]) + held(&record.shards[1]), 6_000);
+    let [past] = &record.shards[1].past[..] else { panic!("{:?}", record.shards[1].past) };
+    assert_eq!((past.exit, &past.fault), (ShardExit::Signal(Signal::SIGKILL as i32), &ShardFault::Died));
+    assert_ne!(past.pid, record.shards[1].pid);
+    // The seconds go on, each once.
+    assert!(watch.intervals.is_sorted_by(|a, b| a.0 + 1 == b.0), "{:?}", watch.intervals);
+    assert!(seen.contains("Restarting None") && seen.contains("Running Some(1)"), "{seen:?}");
+}
+
+fn a_shard_that_cannot_be_replaced_is_gone_without() {
+    let stored = Stored::new(Some("no such directory"));
+    let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
+    let record = supervise(&plan(6_000, 2), stored.clock, &stored, &mut watch).unwrap();
+    assert!(whole(&record, 0));
+    let refused = ShardFault::Refused("no such directory".to_owned());
+    assert_eq!((record.shards[1].past.len(), record.shards[1].fault.as_ref()), (3, Some(&refused)));
 }
 
 /// Children of this process that are stopped.
@@ -305,7 +393,7 @@ fn one_slow_shard(plan: &RunPlan) -> (RunRecord, f64) {
         Ok::<_, String>(Scripted { clock, at: None, deed: || (), pace })
     };
     let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
-    let record = supervise(plan, clock, script, &mut watch).unwrap();
+    let record = supervise(plan, clock, &script, &mut watch).unwrap();
     let took = record.shards.iter().map(|shard| shard.last_done.since(record.start)).max().unwrap();
     let sum = |of: fn(u64) -> u64| (0..plan.ids.end).map(of).sum::<u64>();
     let counted = |of: fn(&ShardRecord) -> u64| record.shards.iter().map(of).sum::<u64>();
@@ -359,7 +447,7 @@ fn a_workload_that_cannot_be_built_stops_the_run_with_its_reason() {
     let build = |shard: &ShardPlan| {
         if shard.shard == 1 { Err("no such host") } else { Ok(scripted(None, || (), Pace::Quick)) }
     };
-    let error = supervise(&plan(10, 2), clock, build, &mut watch).unwrap_err();
+    let error = supervise(&plan(10, 2), clock, &build, &mut watch).unwrap_err();
     assert!(matches!(&error, SuperviseError::Refused { shard: 1, why } if why == "no such host"), "{error}");
 }
 
@@ -372,7 +460,7 @@ fn a_shard_that_dies_before_the_start_stops_the_run() {
         }
         Ok(scripted(None, || (), Pace::Quick))
     };
-    let error = supervise(&plan(10, 2), clock, build, &mut watch).unwrap_err();
+    let error = supervise(&plan(10, 2), clock, &build, &mut watch).unwrap_err();
     assert!(error.to_string().contains("SIGKILL"), "{error}");
 }
 
@@ -383,7 +471,7 @@ fn a_second_thread_forbids_the_fork() {
         let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
         let script = scripted(None, || (), Pace::Quick);
         let error =
-            supervise(&plan(10, 1), script.clock, |_: &ShardPlan| Ok::<_, String>(script), &mut watch).unwrap_err();
+            supervise(&plan(10, 1), script.clock, &|_: &ShardPlan| Ok::<_, String>(script), &mut watch).unwrap_err();
         assert!(matches!(error, SuperviseError::Fork(ForkError::Threads(2))), "{error}");
         drop(release);
     });
@@ -397,6 +485,7 @@ fn no_child_and_no_descriptor_is_left_behind() {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let before = open();
     run(&plan(100, 3), scripted(None, || (), Pace::Quick));
+    a_killed_shard_is_replaced_and_every_id_ends_once();
     assert_eq!(open(), before);
     assert_eq!(nix::sys::wait::wait(), Err(nix::errno::Errno::ECHILD));
 }
@@ -409,11 +498,13 @@ macro_rules! tests {
 }
 
 fn main() -> ExitCode {
-    let tests: [Test; 18] = tests![
+    let tests: [Test; 20] = tests![
         clean_shards_perform_every_id_once,
         a_shard_without_ids_ends_cleanly,
         a_panic_costs_one_shard_and_keeps_the_others,
         a_killed_shard_keeps_what_it_had_reported,
+        a_killed_shard_is_replaced_and_every_id_ends_once,
+        a_shard_that_cannot_be_replaced_is_gone_without,
         a_silent_exit_is_not_taken_for_success,
         a_hung_shard_is_ended_after_its_deadline,
         a_stopped_shard_goes_on_when_continued,

@@ -3,6 +3,7 @@
 
 mod findings;
 mod outcomes;
+mod replaced;
 mod stalls;
 mod storage;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
-use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse, rehearse_before};
+use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse, rehearse_before, rehearse_replacing};
 use crawlmark_harness::supervisor::{Interval, Live, Observer, OpenInterval};
 use crawlmark_results::run::gates::{Breach, Condition, LiveThresholds, Measured, Objective, of_report};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Ledger, Placement, Report, Source, Verdict};

@@ -157,6 +157,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
             speed_after_ns: Some(1_550_000),
         }),
         ids: plan.ids.clone(),
+        past: Vec::new(),
         binding: BindingTimes {
             rate_ns: 1_800 * MS,
             concurrency_ns: 150 * MS,

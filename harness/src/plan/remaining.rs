@@ -14,9 +14,7 @@ impl RunPlan {
 
     /// Return the ranges of IDs to crawl, in order: all of `ids` unless some are finished.
     pub(super) fn remaining(&self) -> Vec<IdRange> {
-        let starts = std::iter::once(self.ids.start).chain(self.finished.iter().map(|range| range.end));
-        let ends = self.finished.iter().map(|range| range.start).chain([self.ids.end]);
-        starts.zip(ends).map(|(start, end)| IdRange { start, end }).filter(|range| !range.is_empty()).collect()
+        without(&[self.ids], &self.finished)
     }
 
     pub(super) fn validate_finished(&self) -> Result<(), PlanError> {
@@ -32,6 +30,21 @@ impl RunPlan {
         }
         if self.items() == 0 { Err(PlanError::NothingLeft(self.ids)) } else { Ok(()) }
     }
+}
+
+/// Return the IDs in `ranges` that are not in `taken`, which is in order and disjoint.
+pub(crate) fn without(ranges: &[IdRange], taken: &[IdRange]) -> Vec<IdRange> {
+    let mut left = Vec::new();
+    for range in ranges {
+        let mut start = range.start;
+        for hole in taken.iter().filter(|hole| hole.start < range.end && range.start < hole.end) {
+            left.push(IdRange { start, end: hole.start });
+            start = hole.end;
+        }
+        left.push(IdRange { start, end: range.end });
+    }
+    left.retain(|range| !range.is_empty());
+    left
 }
 
 /// Return part `i` of `parts` of the IDs in `ranges`, which are in order and disjoint, by the split laws over all of them.

@@ -35,7 +35,8 @@ pub(super) struct Engine<W> {
     flights: Vec<Flight>,
     /// The times that its users wait.
     waited: Series,
-    start: Nanos,
+    /// When the shard begins.
+    begins: Cell<Nanos>,
     /// When the shard's loop is to look up next; never before its [loop-delay probe](super::loop_delay) began.
     next_beat: Cell<Nanos>,
 }
@@ -121,9 +122,16 @@ impl<W: Workload> Engine<W> {
             under_way: (0..lanes).map(|_| Cell::new(None)).collect(),
             flights: (0..lanes).map(|_| Flight::default()).collect(),
             waited: Series::waited(plan.arrivals),
-            start,
+            begins: Cell::new(start),
             next_beat: Cell::new(NEVER),
         })
+    }
+
+    /// Begins at `from`, after the common start, in the place of a shard that died. Call before [`Engine::run`].
+    pub(super) fn begin_late(&self, from: Nanos) {
+        self.begins.set(from);
+        self.books.borrow_mut().intervals.begin_late(from);
+        self.gate.begin_late(from);
     }
 
     /// Paced by `alarm`, performs items until the engine is closed and what was under way has ended. Dropping the future
@@ -261,9 +269,9 @@ impl<W: Workload> Engine<W> {
         books.last_ended = books.last_ended.max(sample.attempt.done);
     }
 
-    /// From now on the shard's loop is to look up, every 10 ms from the start on.
+    /// From now on the shard's loop is to look up, every 10 ms from its begin on.
     pub(super) fn begin_beats(&self) {
-        self.next_beat.set(self.start.plus(BEAT));
+        self.next_beat.set(self.begins.get().plus(BEAT));
     }
 
     /// Counts how late the shard's loop looks up at `now`, for each time that it was to, and returns when it is to do so next.

@@ -431,6 +431,11 @@ impl Gate {
         }
     }
 
+    /// Begins at `from`, after the common start: the shard has earned nothing before.
+    pub(super) fn begin_late(&self, from: Nanos) {
+        self.inner.borrow_mut().begin_late(from);
+    }
+
     /// Admits nothing until [`Gate::empty`]: the workload has no room for more results.
     pub(super) fn fill(&self) {
         if !std::mem::replace(&mut self.inner.borrow_mut().is_full, true) {

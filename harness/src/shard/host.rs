@@ -56,12 +56,17 @@ impl Leave {
     }
 }
 
+/// The controller of a shard that begins at `start` and has `most` requests in flight at most; none unless it is adaptive.
+fn adaptive(plan: &ShardPlan, most: u32, start: Nanos) -> Option<Adaptive> {
+    let (siblings, shard) = (u64::from(plan.siblings), u64::from(plan.shard));
+    let first = u32::try_from(split_share(FIRST, siblings, shard)).unwrap_or(most).max(1);
+    plan.throttling.adaptive.map(|kind| Adaptive::new(kind, most, first, start))
+}
+
 impl Host {
     /// Host number `host` of a shard that starts at `start`.
     pub(super) fn new(host: u32, plan: &ShardPlan, start: Nanos) -> Self {
         let most = plan.per_host.connections.min(plan.in_flight());
-        let (siblings, shard) = (u64::from(plan.siblings), u64::from(plan.shard));
-        let first = u32::try_from(split_share(FIRST, siblings, shard)).unwrap_or(most).max(1);
         Self {
             brake: ThrottlePauses::new(host, plan),
             limiter: Limiter::new(
@@ -69,12 +74,17 @@ impl Host {
                 Spacing::new(plan.per_host.spacing, plan),
                 start,
             ),
-            adaptive: plan.throttling.adaptive.map(|kind| Adaptive::new(kind, most, first, start)),
+            adaptive: adaptive(plan, most, start),
             most,
             under_way: 0,
             freed: Nanos::default(),
             deferred: Deferred::default(),
         }
+    }
+
+    /// Learns what the target sustains from `from` on.
+    pub(super) fn begin_late(&mut self, plan: &ShardPlan, from: Nanos) {
+        self.adaptive = adaptive(plan, self.most, from);
     }
 
     /// True if nothing has to be timed, as far as can be seen.

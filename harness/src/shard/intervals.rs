@@ -117,6 +117,11 @@ impl Intervals {
         self
     }
 
+    /// Leaves out the seconds before that of `from`, in which the shard begins.
+    pub(super) fn begin_late(&mut self, from: Nanos) {
+        self.first = from.since(self.blank.start) / duration_ns(INTERVAL);
+    }
+
     /// Notes what the meters show at the start.
     pub(super) fn meter_from(&mut self, meters: Meters) {
         self.at_cut = meters;

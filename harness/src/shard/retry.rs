@@ -37,6 +37,11 @@ impl RetryBudget {
         }
     }
 
+    /// The shard takes the place of one that may have used the reserve.
+    pub(super) const fn begin_late(&mut self) {
+        self.saved = 0;
+    }
+
     /// Counts a first attempt.
     pub(super) fn earn(&mut self) {
         self.saved = (self.saved + self.earned_each).min(self.most);

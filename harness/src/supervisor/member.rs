@@ -5,12 +5,13 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use super::line::{Process, ShardLine};
+use super::replacements::{Past, PastLife, Successor};
 use super::shares::User;
 use super::times::ReceivedStats;
 use crate::clock::Nanos;
-use crate::plan::ShardPlan;
+use crate::plan::{ShardPlan, without};
 use crate::process::ShardExit;
-use crate::stats::Bounds;
+use crate::stats::{Bounds, Counters};
 use crate::units::IdRange;
 use crate::wire::{
     Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, OpenSecond, PauseOrder, Progress, Scope, Sends, WireError,
@@ -38,6 +39,8 @@ pub enum ShardFault {
     Junk(String),
     /// Still running when the grace after a stop was over; the shard was ended.
     Overdue,
+    /// Its workload could not be built in the place of one that died.
+    Refused(String),
 }
 
 impl fmt::Display for ShardFault {
@@ -46,6 +49,7 @@ impl fmt::Display for ShardFault {
             Self::Died => write!(f, "died before its final report"),
             Self::Silent(limit) => write!(f, "was silent for {} and was ended", humantime::format_duration(*limit)),
             Self::Junk(error) => write!(f, "sent a frame that cannot be read ({error}) and was ended"),
+            Self::Refused(why) => write!(f, "could not be replaced ({why})"),
             Self::Overdue => write!(f, "had not ended when the grace after the stop was over, and was ended"),
         }
     }
@@ -109,6 +113,11 @@ pub(super) struct Member<L = Process> {
     pub(super) last: Option<Last>,
     pub(super) fault: Option<ShardFault>,
     pub(super) exit: Option<ShardExit>,
+    pub(super) successor: Successor,
+    /// Earlier processes of the shard, which died.
+    pub(super) past: Past,
+    /// Index of the first second that it reports; the end of time before it begins in the place of another one.
+    pub(super) first_second: u64,
     bounds: Bounds,
     /// Control frames that the pipe had no room for: of a shard that does not read.
     unsent: Vec<u8>,
@@ -122,6 +131,9 @@ impl<L: ShardLine> Member<L> {
     pub(super) fn new(plan: ShardPlan, line: L, now: Nanos) -> Self {
         let progress = Progress { remaining: plan.items(), ..Progress::default() };
         Self {
+            successor: Successor::Unasked,
+            past: Past::default(),
+            first_second: if plan.life == 0 { 0 } else { u64::MAX },
             bounds: Bounds::for_timeout(plan.timeout),
             ids: plan.ids.clone(),
             given: 0,
@@ -141,9 +153,36 @@ impl<L: ShardLine> Member<L> {
         }
     }
 
-    /// True if the process is gone and everything it said has been read.
+    /// Takes the place of `dead`, with what is known of it.
+    pub(super) fn follow(&mut self, dead: Self) {
+        let Self { plan, ids, line, progress, fault, exit, successor, mut past, .. } = dead;
+        let Successor::At(_, left) = successor else { return };
+        past.counters.merge(&Counters { items: left.items, ..progress.counters });
+        past.failures.merge(&progress.failures);
+        past.binding.merge(&progress.binding);
+        past.finished.extend(without(&ids, &left.ids));
+        past.lives.push(PastLife {
+            pid: line.pid(),
+            exit: exit.unwrap_or(ShardExit::Unknown),
+            fault: fault.unwrap_or(ShardFault::Died),
+        });
+        past.plan.get_or_insert(plan);
+        (self.past, self.progress.at) = (past, self.heard_at);
+    }
+
+    /// True if the process is gone and everything it said has been read, and no other one will take its place.
     pub(super) fn is_over(&self) -> bool {
-        !self.speaks && self.exit.is_some()
+        !self.speaks && self.exit.is_some() && !self.returns()
+    }
+
+    /// True if it died, and everything it said has been read.
+    pub(super) fn has_died(&self) -> bool {
+        !self.speaks && self.exit.is_some() && self.fault.is_some()
+    }
+
+    /// True if another process will take its place.
+    pub(super) fn returns(&self) -> bool {
+        matches!(self.successor, Successor::At(..))
     }
 
     /// True if it may still say something.

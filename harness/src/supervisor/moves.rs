@@ -25,14 +25,14 @@ impl<L: ShardLine> Supervisor<L> {
 
     /// A quota that one shard met is shared by all: the target takes them for one client.
     pub(super) fn pause_others(&mut self, i: usize, order: PauseOrder) {
-        let paused_until = self.paused_until.entry(order.host).or_default();
-        if order.at >= *paused_until {
+        let before = self.pauses_in_force.get(&order.host).map(|before| before.until).unwrap_or_default();
+        if order.at >= before {
             self.pauses += 1;
         }
-        if order.until <= *paused_until {
+        if order.until <= before {
             return;
         }
-        *paused_until = order.until;
+        self.pauses_in_force.insert(order.host, order);
         self.tell_others(i, Control::Pause(order));
     }
 
@@ -73,7 +73,11 @@ impl<L: ShardLine> Supervisor<L> {
         if self.stop.is_some() {
             return;
         }
-        let rest = |member: &Member<L>| RemainingIds { ids: member.progress.remaining, works: member.is_at_work() };
+        let rest = |member: &Member<L>| RemainingIds {
+            ids: member.progress.remaining,
+            works: member.is_at_work(),
+            returns: member.returns(),
+        };
         let rests: Vec<RemainingIds> = self.members.iter().map(rest).collect();
         for say in self.ranges.feed(&rests) {
             match say {

@@ -33,6 +33,8 @@ pub(super) struct RemainingIds {
     pub(super) ids: u64,
     /// True if it still works and listens.
     pub(super) works: bool,
+    /// True if it died, and another process will take its place and have its IDs.
+    pub(super) returns: bool,
 }
 
 /// Message that has to be sent to a shard.
@@ -103,7 +105,7 @@ impl Ranges {
                     say.push(RangeMessage::Shed(donor));
                 }
                 // Somebody may still give, and what is given may be shared again.
-                None if !self.asked.is_empty() => self.hungry.push_back(thief),
+                None if !self.asked.is_empty() || rests.iter().any(|rest| rest.returns) => self.hungry.push_back(thief),
                 None => say.push(RangeMessage::Finish(thief)),
             }
         }
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
 
     fn rests(ids: &[u64]) -> Vec<RemainingIds> {
-        ids.iter().map(|ids| RemainingIds { ids: *ids, works: true }).collect()
+        ids.iter().map(|ids| RemainingIds { ids: *ids, works: true, returns: false }).collect()
     }
 
     #[test]
@@ -221,7 +223,7 @@ mod tests {
                     }
                 }
                 let rests: Vec<RemainingIds> = (0..sizes.len())
-                    .map(|i| RemainingIds { ids: held[i].iter().map(IdRange::len).sum(), works: !home[i] })
+                    .map(|i| RemainingIds { ids: held[i].iter().map(IdRange::len).sum(), works: !home[i], returns: false })
                     .collect();
                 for said in ranges.feed(&rests) {
                     match said {

@@ -14,10 +14,11 @@ use tokio::task::{JoinHandle, coop};
 
 use super::line::ShardLine;
 use super::waking::{Event, TICK};
-use super::{Observer, RunRecord, SuperviseError, Supervisor};
+use super::{Left, Observer, RunRecord, SuperviseError, Supervisor};
 use crate::clock::{Clock, Nanos};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::ShardExit;
+use crate::units::IdRange;
 use crate::wire::Usage;
 
 /// A shard that is a task of this thread.
@@ -30,26 +31,38 @@ struct Task {
 
 /// Parts that a rehearsal needs beside its plan.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Stage<S, L> {
     /// The clock, whose epoch is the common start.
     pub(crate) clock: Clock,
-    /// Each shard: its plan, the supervisor's end of its stream, its task.
-    pub(crate) shards: Vec<(ShardPlan, DuplexStream, JoinHandle<u8>)>,
+    /// Starts a shard: returns the supervisor's end of its stream, and its task.
+    pub(crate) spawn: S,
+    /// Says what is left of the IDs of one that died.
+    pub(crate) left: L,
     /// Signals that come, and when.
     pub(crate) signals: Vec<(Nanos, i32)>,
 }
 
 /// Runs `plan` over the shards of `stage` to its end. The calendar starts at the Unix epoch.
-pub(crate) async fn conduct<O: Observer>(
+pub(crate) async fn conduct<O, S, L>(
     plan: &RunPlan,
-    stage: Stage,
+    stage: Stage<S, L>,
     observer: &mut O,
-) -> Result<RunRecord, SuperviseError> {
-    let Stage { clock, shards, mut signals } = stage;
+) -> Result<RunRecord, SuperviseError>
+where
+    O: Observer,
+    S: FnMut(&ShardPlan) -> (DuplexStream, JoinHandle<u8>),
+    L: Fn(&ShardPlan, &[IdRange]) -> Option<Left>,
+{
+    let Stage { clock, mut spawn, left, mut signals } = stage;
     // Reading a frame takes no time here, so the start need not wait for anybody.
     let mut supervisor = Supervisor::new(plan, clock, Duration::ZERO);
-    for (plan, stream, life) in shards {
-        supervisor.take_in(plan, Task { stream: BufReader::new(stream), life, exit: None });
+    let mut task = |plan: &ShardPlan| {
+        let (stream, life) = spawn(plan);
+        Task { stream: BufReader::new(stream), life, exit: None }
+    };
+    for shard in plan.split(&[]) {
+        let task = task(&shard);
+        supervisor.take_in(shard, task);
     }
     signals.sort_unstable();
     let mut signals = signals.into_iter().peekable();
@@ -68,6 +81,10 @@ pub(crate) async fn conduct<O: Observer>(
                 tick = now.plus(TICK);
             }
             supervisor.step(&event, observer)?;
+            for shard in supervisor.due_replacements(&left) {
+                let task = task(&shard);
+                supervisor.replace(shard, task);
+            }
         }
         supervisor.finish(observer);
         Ok(())

@@ -96,11 +96,27 @@ impl Shares {
         self.raise()
     }
 
+    /// Shard `i` is gone, and keeps within anything.
+    fn gone(&mut self, i: usize) {
+        if let Some(Move { target, awaited }) = &mut self.moving
+            && awaited.contains(&i)
+        {
+            awaited.retain(|awaited| *awaited != i);
+            self.given[i] = target[i];
+        }
+    }
+
+    /// Another process takes the place of shard `i`, which is gone. Returns the share that it has to keep within.
+    pub(super) fn replaced(&mut self, i: usize) -> u32 {
+        self.gone(i);
+        self.looked[i] = None;
+        self.given[i]
+    }
+
     /// Looks at what the shards do with their shares. Returns whom to tell what; `per_s` is the whole budget's rate.
     pub(super) fn look(&mut self, users: &[User<'_>], per_s: f64) -> Vec<ShareUpdate> {
-        if let Some(moving) = &mut self.moving {
-            // What is gone keeps within anything.
-            moving.awaited.retain(|i| matches!(users[*i], User::Works(_)));
+        if self.moving.is_some() {
+            (0..users.len()).filter(|i| matches!(users[*i], User::Gone)).for_each(|i| self.gone(i));
             return self.raise();
         }
         let Some(demands) = self.demands(users, per_s) else { return Vec::new() };

@@ -7,6 +7,14 @@ use super::view::{Interval, OpenInterval, ShardSecond};
 use crate::stats::{AnswerBins, Bins, Bounds, Counters, ShardStats};
 use crate::wire::{IntervalFrame, OpenSecond, Scheduled, SecondFigures, WireError};
 
+/// A shard that has more seconds to report.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Measuring {
+    pub(super) shard: u32,
+    /// The index of the first of its process.
+    pub(super) first: u64,
+}
+
 /// Intervals that some shard has yet to report.
 #[derive(Debug)]
 pub(super) struct Timeline {
@@ -43,7 +51,7 @@ impl Timeline {
 
     /// Return the intervals that every shard in `speaking` has reported or told of, merged, the oldest first; none when
     /// that is not new.
-    pub(super) fn take_open(&mut self, speaking: &[u32]) -> Vec<OpenInterval> {
+    pub(super) fn take_open(&mut self, speaking: &[Measuring]) -> Vec<OpenInterval> {
         if !std::mem::take(&mut self.has_news) {
             return Vec::new();
         }
@@ -51,7 +59,8 @@ impl Timeline {
             let reported = self.pending.get(index);
             let has_reported =
                 |shard| reported.is_some_and(|frames| frames.iter().any(|(reporter, _)| reporter == shard));
-            speaking.iter().all(|shard| open.contains_key(shard) || has_reported(shard))
+            let mut due = speaking.iter().filter(|shard| shard.first <= *index);
+            due.all(|Measuring { shard, .. }| open.contains_key(shard) || has_reported(shard))
         };
         let known = self.open.iter().filter(|(index, open)| is_known(index, open));
         known.map(|(index, open)| self.merge_open(*index, open)).collect()
@@ -89,13 +98,14 @@ impl Timeline {
 
     /// The intervals that every shard in `speaking` has reported, merged, the oldest first; and whose part of one does
     /// not decode, and is left out.
-    pub(super) fn take_complete(&mut self, speaking: &[u32]) -> (Vec<Interval>, Vec<(u32, WireError)>) {
-        // Counted first: mostly some are still missing, which is to cost nothing.
-        let reported = |frames: &[(u32, IntervalFrame)]| {
-            frames.len() >= speaking.len() && speaking.iter().all(|s| frames.iter().any(|(shard, _)| shard == s))
+    pub(super) fn take_complete(&mut self, speaking: &[Measuring]) -> (Vec<Interval>, Vec<(u32, WireError)>) {
+        let reported = |index: u64, frames: &[(u32, IntervalFrame)]| {
+            let due = || speaking.iter().filter(|shard| shard.first <= index);
+            // Counted first: mostly some are still missing, which is to cost nothing.
+            frames.len() >= due().count() && due().all(|due| frames.iter().any(|(shard, _)| *shard == due.shard))
         };
         let complete: Vec<u64> =
-            self.pending.iter().filter(|(_, frames)| reported(frames)).map(|(index, _)| *index).collect();
+            self.pending.iter().filter(|(index, frames)| reported(**index, frames)).map(|(index, _)| *index).collect();
         let mut junk = Vec::new();
         let taken = complete.into_iter().filter_map(|index| Some((index, self.pending.remove(&index)?)));
         let taken: Vec<_> = taken.collect();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::line::ShardLine;
 use super::member::{Member, ShardFault};
+use super::replacements::{Past, PastLife};
 use super::times::{ReceivedStats, Recent, ShardTimes};
 use super::windows::BusiestWindow;
 use crate::adaptive::ControllerState;
@@ -117,6 +118,8 @@ pub struct LiveShard {
     pub lag: Option<Duration>,
     /// Progress of the shard.
     pub state: LiveState,
+    /// Number of times that it was replaced, and the exit of the process that was last; none of one that never was.
+    pub replaced: Option<(usize, ShardExit)>,
 }
 
 /// Progress of a shard.
@@ -128,6 +131,8 @@ pub enum LiveState {
     Done,
     /// Over, without a final frame.
     Lost,
+    /// Over, without a final frame; another process will take its place.
+    Restarting,
 }
 
 /// One second of a run, merged over the shards that reported it.
@@ -279,6 +284,9 @@ pub struct ShardRecord {
     pub plan: ShardPlan,
     /// The IDs that it held at the end: those of its plan, without what it gave away, with what it was given.
     pub ids: Vec<IdRange>,
+    /// Its earlier processes, which died and were replaced, the oldest first. If there are any, what follows is of the last one, except
+    /// that the counters, failures and limits are those of all, with the requests of each until its last report.
+    pub past: Vec<PastLife>,
     /// Its process.
     pub pid: i32,
     /// Exit of its process.
@@ -292,7 +300,7 @@ pub struct ShardRecord {
     pub remaining: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
-    /// When its first request was sent; none when none was, or of a shard with a fault.
+    /// When its first request was sent; none when none was, or of a shard with a fault or an earlier process.
     pub first_sent: Option<Nanos>,
     /// When its last attempt ended; of a shard with a fault, when it was last heard.
     pub last_done: Nanos,
@@ -339,6 +347,7 @@ impl LiveShard {
             recent: None,
             lag: None,
             state: LiveState::Running,
+            replaced: None,
         }
     }
 
@@ -346,15 +355,20 @@ impl LiveShard {
     pub(super) fn refresh<L: ShardLine>(&mut self, member: &Member<L>) {
         let Progress { at, counters, in_flight, remaining: _, waiting_again, behind_ms, binding, failures } =
             &member.progress;
+        let Past { lives, finished, counters: past, failures: past_failures, binding: past_binding, .. } = &member.past;
         self.at = *at;
-        self.planned = member.ids.iter().map(IdRange::len).sum();
+        self.planned = member.ids.iter().chain(finished).map(IdRange::len).sum();
         self.counters.clone_from(counters);
+        self.counters.merge(past);
         self.failures.clone_from(failures);
+        self.failures.merge(past_failures);
+        self.replaced = lives.last().map(|life| (lives.len(), life.exit));
         self.in_flight = *in_flight;
         self.waiting_again = *waiting_again;
         self.behind = Duration::from_millis((*behind_ms).into());
-        self.binding = *binding;
+        self.binding = binding.plus(past_binding);
         self.state = match (&member.last, &member.fault) {
+            (_, Some(_)) if member.returns() => LiveState::Restarting,
             (_, Some(_)) => LiveState::Lost,
             (Some(_), None) => LiveState::Done,
             (None, None) => LiveState::Running,
@@ -366,7 +380,7 @@ impl Live {
     /// True if all shards have ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shards.iter().all(|shard| shard.state != LiveState::Running)
+        self.shards.iter().all(|shard| matches!(shard.state, LiveState::Done | LiveState::Lost))
     }
 
     /// Takes in a second that is complete over all shards.
@@ -402,8 +416,8 @@ impl Live {
 impl LivePause {
     /// Return the pause at `now` of a target with `of` hosts, given the end of the last pause of each that asked; none when none is
     /// paused.
-    pub(super) fn at(now: Nanos, paused_until: &BTreeMap<u32, Nanos>, of: u32) -> Option<Self> {
-        let paused = || paused_until.values().filter(|until| **until > now);
+    pub(super) fn at(now: Nanos, ends: &[Nanos], of: u32) -> Option<Self> {
+        let paused = || ends.iter().filter(|until| **until > now);
         let left = Duration::from_nanos(paused().min()?.since(now));
         Some(Self { hosts: u32::try_from(paused().count()).unwrap_or(u32::MAX), of, left })
     }
@@ -417,10 +431,12 @@ impl ShardRecord {
         let (pid, plan) = (member.line.pid(), member.plan.clone());
         let (unread, never_started) = (member.unread(), member.never_started());
         let ids = std::mem::take(&mut member.ids);
-        match member.last.take() {
+        let past = std::mem::take(&mut member.past);
+        let record = match member.last.take() {
             Some(last) if member.fault.is_none() => ShardRecord {
                 plan,
                 ids,
+                past: Vec::new(),
                 pid,
                 exit,
                 fault: None,
@@ -450,6 +466,7 @@ impl ShardRecord {
                 ShardRecord {
                     plan,
                     ids,
+                    past: Vec::new(),
                     pid,
                     exit,
                     fault: Some(fault),
@@ -473,7 +490,20 @@ impl ShardRecord {
                     cpu: None,
                 }
             }
-        }
+        };
+        record.after(past)
+    }
+
+    /// Adds what is known of earlier processes.
+    fn after(mut self, past: Past) -> Self {
+        let Past { plan, lives, finished, counters, failures, binding } = past;
+        let Some(plan) = plan else { return self };
+        (self.plan, self.past, self.first_sent) = (plan, lives, None);
+        self.ids.extend(finished);
+        self.stats.counters.merge(&counters);
+        self.failures.merge(&failures);
+        self.binding.merge(&binding);
+        self
     }
 }
 
@@ -484,8 +514,7 @@ mod tests {
     #[test]
     fn a_pause_lasts_until_the_first_of_the_hosts_that_asked_for_it_may_be_asked_again() {
         let s = |s: u64| Nanos(s * 1_000_000_000);
-        let until: BTreeMap<u32, Nanos> = [(0, s(5)), (2, s(9)), (3, s(4))].into();
-        let at = |now| LivePause::at(s(now), &until, 4);
+        let at = |now| LivePause::at(s(now), &[s(5), s(9), s(4)], 4);
         let paused = |hosts, left| Some(LivePause { hosts, of: 4, left: Duration::from_secs(left) });
         assert_eq!([at(3), at(4), at(8), at(9)], [paused(3, 1), paused(2, 1), paused(1, 1), None]);
     }

@@ -87,6 +87,11 @@ impl Windows {
         }
     }
 
+    /// Another process of shard `i` will tell more.
+    pub(super) fn again(&mut self, i: usize) {
+        self.complete[i] = 0;
+    }
+
     fn advance(&mut self) {
         let whole = self.complete.iter().copied().min().unwrap_or(u64::MAX);
         self.of.values_mut().for_each(|sliding| sliding.advance(whole));

@@ -61,8 +61,13 @@ pub enum Frame {
 /// Message from a supervisor to its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Control {
-    /// Start at this moment.
-    Go(Nanos),
+    /// Start.
+    Go {
+        /// The common start.
+        start: Nanos,
+        /// When this shard begins: at the common start, or later in the place of one that died.
+        from: Nanos,
+    },
     /// Start no more items; what is under way has until this moment.
     Stop(Nanos),
     /// Wait as the target told another shard.

@@ -142,6 +142,7 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         usage: Some(Usage { cpu_user_us: 9_000, cpu_system_us: 1_000, ..Usage::default() }),
         cpu: Some(CpuHealth { measured_ns: seconds * S, ticks: None, speed_before_ns: None, speed_after_ns: None }),
         ids: plan.ids.clone(),
+        past: Vec::new(),
         binding: BindingTimes { rate_ns: 3 * S, concurrency_ns: S, ..BindingTimes::default() },
         courtesy: ThrottlingCounts::default(),
         plan,

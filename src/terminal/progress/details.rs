@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::stats::{ItemCounts, RequestCounts, Series};
 use crawlmark_harness::supervisor::{LivePause, Recent, Stopping};
 use crawlmark_harness::units::{percent, rounded_percent};
@@ -29,6 +30,7 @@ const LEAST_WITH_SCALE: usize = 10;
 pub(super) enum Detail {
     Stopping,
     Paused,
+    Replaced,
     Rate,
     Times,
     Answers,
@@ -40,9 +42,10 @@ pub(super) enum Detail {
 
 impl Detail {
     /// Details by priority, for when there is little room.
-    pub(super) const BY_RANK: [Self; 9] = [
+    pub(super) const BY_RANK: [Self; 10] = [
         Self::Stopping,
         Self::Paused,
+        Self::Replaced,
         Self::Times,
         Self::Answers,
         Self::Failures,
@@ -60,6 +63,7 @@ impl Detail {
         match self {
             Self::Stopping => now.live.stopping.map(|stopping| stop(now, stopping, columns)),
             Self::Paused => now.live.pause.map(|pause| paused(pause, columns)),
+            Self::Replaced => replaced(now, columns),
             Self::Rate => Some(rate(now, columns, glyphs)),
             Self::Times => Some(times(now, columns)),
             Self::Answers => Some(answers(now, columns)),
@@ -69,6 +73,17 @@ impl Detail {
             Self::Waiting => now.arrivals.gaps().map(|_| waiting(now, columns)),
         }
     }
+}
+
+/// The shards whose processes died and were replaced.
+fn replaced(now: &Now<'_>, columns: usize) -> Option<Line> {
+    let shards = (0..).zip(&now.live.shards).filter_map(|(number, shard)| Some((number, shard.replaced?)));
+    let part = |(rank, (number, (count, exit))): (u8, (u32, (usize, ShardExit)))| {
+        let again = if count > 1 { format!(", {count} times in all") } else { String::new() };
+        Part { rank, text: format!("shard {number} {exit}{again}"), tone: Tone::Warning }
+    };
+    let parts: Vec<Part> = (0..u8::MAX).zip(shards).map(part).collect();
+    (!parts.is_empty()).then(|| row_of("replaced", parts, columns))
 }
 
 fn stop(now: &Now<'_>, stopping: Stopping, columns: usize) -> Line {
@@ -318,6 +333,14 @@ mod tests {
         );
         assert_eq!(shown[3], "limit    connections 100 %  adaptive: 12 in flight at 123/s");
         assert_eq!(lines(&plan(1), &throttled, 39)[2], "outcomes throttled 25.0 % now  errors 3");
+    }
+
+    #[test]
+    fn a_shard_that_was_replaced_says_why() {
+        let mut replaced = live(1_000, vec![shard(1_000, 500), shard(1_000, 500)]);
+        replaced.shards[1].replaced = Some((2, ShardExit::Signal(9)));
+        let shown = lines(&plan(2), &replaced, 99);
+        assert_eq!(shown[0], "replaced shard 1 was ended by SIGKILL, 2 times in all");
     }
 
     #[test]

@@ -35,7 +35,7 @@ enum Trouble {
 fn trouble(now: &Now<'_>, number: usize) -> Trouble {
     let shard = &now.live.shards[number];
     match shard.state {
-        LiveState::Lost => Trouble::Lost,
+        LiveState::Lost | LiveState::Restarting => Trouble::Lost,
         LiveState::Running if now.silence(shard).is_some() => Trouble::Silent,
         LiveState::Running => Trouble::Running,
         LiveState::Done => Trouble::Done,

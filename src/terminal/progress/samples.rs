@@ -65,6 +65,7 @@ pub(super) fn shard(ms: u64, items: u64) -> LiveShard {
         recent: Some(recent(1_000_000)),
         lag: Some(Duration::from_micros(120)),
         state: LiveState::Running,
+        replaced: None,
     }
 }
 
@@ -148,7 +149,7 @@ fn any_recent() -> impl Strategy<Value = Recent> {
 }
 
 fn any_shard() -> impl Strategy<Value = LiveShard> {
-    let state = prop_oneof![4 => Just(LiveState::Running), 1 => Just(LiveState::Done), 1 => Just(LiveState::Lost)];
+    let state = prop_oneof![4 => Just(LiveState::Running), 1 => Just(LiveState::Done), 1 => Just(LiveState::Lost), 1 => Just(LiveState::Restarting)];
     let counts = prop::array::uniform6((0..45_u32).prop_flat_map(|bits| 0..1_u64 << bits));
     (state, counts, prop::option::of(any_recent()), 0..20_000_u64, any::<u32>()).prop_map(
         |(state, counts, recent, ms, in_flight)| {

@@ -126,6 +126,7 @@ pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
         (LiveState::Running, Some(silence)) => (format!("silent {}", elapsed(silence)), Tone::Warning),
         (LiveState::Done, _) => ("done".to_owned(), Tone::Plain),
         (LiveState::Lost, _) => ("lost".to_owned(), Tone::Failure),
+        (LiveState::Restarting, _) => ("restarting".to_owned(), Tone::Warning),
     };
     let speaks = shard.state == LiveState::Running && silence.is_none();
     let running = |text: String| if speaks { text } else { String::new() };

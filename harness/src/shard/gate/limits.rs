@@ -178,6 +178,15 @@ impl Limits {
         }
     }
 
+    /// Begins at `from`, after the common start: no time before it earns or counts.
+    pub(super) fn begin_late(&mut self, from: Nanos) {
+        (self.ribbon, self.free_since) = (LimitHistory::new(from), from);
+        self.host_ribbons.iter_mut().for_each(|ribbon| *ribbon = HostHistory::new(from));
+        self.retries.begin_late();
+        self.hosts.iter_mut().for_each(|host| host.begin_late(&self.plan, from));
+        self.all_limiters().for_each(|(_, limiter)| limiter.pacer.begin_late(from));
+    }
+
     /// IDs that were not started, or whose requests were withdrawn before they were sent.
     pub(super) fn not_started(&self) -> u64 {
         self.supply.not_started() + self.returned + self.deferred_firsts()

@@ -139,7 +139,11 @@ impl AuditedLimit {
         Audit {
             kept: uses().all(|(_, (_, used))| used.kept)
                 && busiest.iter().all(|window| window.admitted <= window.allowed),
-            unaudited_shards: record.shards.iter().filter(|shard| shard.fault.is_some()).count(),
+            unaudited_shards: record
+                .shards
+                .iter()
+                .filter(|shard| shard.fault.is_some() || !shard.past.is_empty())
+                .count(),
             worst_window: uses().map(window).max_by(|a, b| a.used().total_cmp(&b.used())),
             busiest,
         }

@@ -28,7 +28,8 @@ pub struct ShardReport {
     pub held: Vec<IdRange>,
     /// Its requests in flight at most.
     pub connections: u32,
-    /// Ends of its processes: one, as long as none is replaced.
+    /// Ends of its processes: one, unless it died and was replaced. Its requests and limits are then those of all, with those of each that
+    /// died until its last report, its times those of the last one.
     pub exits: Vec<String>,
     /// Reason why its result is not whole.
     pub fault: Option<String>,
@@ -68,7 +69,7 @@ pub struct ShardReport {
     pub usage: UsageReport,
 }
 
-/// Resources of the machine that a shard used. All null of a shard with a fault.
+/// Resources of the machine that a shard used. All null of a shard with a fault, and of one that was replaced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// User CPU.
@@ -100,6 +101,18 @@ pub struct UsageReport {
 }
 
 impl ShardReport {
+    /// True if it ended well, and all of its requests are counted: none of its processes died.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.fault.is_none() && !self.was_replaced()
+    }
+
+    /// True if a process of it died and was replaced.
+    #[must_use]
+    pub fn was_replaced(&self) -> bool {
+        self.exits.len() > 1
+    }
+
     /// True if counts of it are known: it ended well, or reported some before it did not.
     pub(crate) fn has_reported(&self) -> bool {
         self.fault.is_none() || self.totals.attempts > 0 || self.ledger.lost == 0
@@ -122,7 +135,7 @@ impl ShardReport {
             held: record.ids.clone(),
             binding: BindingReport::new(record.binding),
             connections,
-            exits: vec![record.exit.to_string()],
+            exits: record.past.iter().map(|life| life.exit).chain([record.exit]).map(|exit| exit.to_string()).collect(),
             fault: record.fault.as_ref().map(ToString::to_string),
             ledger: Ledger::of(record),
             scheduled: record.timetable.map(|used| used.scheduled),
@@ -141,6 +154,7 @@ impl ShardReport {
             },
             usage: record
                 .usage
+                .filter(|_| record.past.is_empty())
                 .zip(record.cpu)
                 .map_or_else(UsageReport::default, |(usage, cpu)| UsageReport::new(&usage, &cpu, totals.attempts)),
             totals,

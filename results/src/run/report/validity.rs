@@ -278,11 +278,16 @@ impl Validity {
         found.flatten().collect()
     }
 
-    /// Notes what was done to a run and its shards cannot see: a suspension, and a stop before the first request.
+    /// Notes what was done to a run and its shards cannot see: a suspension, a stop before the first request, and processes that died and
+    /// were replaced.
     pub(super) fn note_interruptions(&mut self, record: &RunRecord, totals: &Totals, shards: &[ShardReport]) {
         if record.interrupted.is_some() && totals.attempts == 0 {
             let why = "the run was stopped before its first request, so nothing was measured".to_owned();
             self.check("start", Some(why), Verdict::Incomplete);
+        }
+        let replaced = shards::replaced(shards);
+        if !replaced.is_empty() {
+            self.check("replaced shards", replaced, Verdict::Disturbed);
         }
         if !record.suspended.is_zero() {
             shards::blame_suspension(&mut self.reasons, record.suspended, shards);

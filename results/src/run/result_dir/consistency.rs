@@ -12,7 +12,7 @@ mod times;
 
 use std::fmt::Display;
 
-use crate::run::report::Report;
+use crate::run::report::{Report, ShardReport};
 
 /// Relative difference of two figures that were computed from the same numbers in another order.
 const ROUNDING: f64 = 1e-9;
@@ -31,7 +31,7 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
 
 /// A report that says that parts are missing, or do not add up, is read with that verdict.
 fn is_whole(report: &Report) -> bool {
-    report.shards.iter().all(|shard| shard.fault.is_none())
+    report.shards.iter().all(ShardReport::is_whole)
 }
 
 /// True if the report is of a version that counts each attempt in the second in which it ended, and rates until the last one.

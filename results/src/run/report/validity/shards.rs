@@ -10,6 +10,7 @@ use super::thresholds::{
 use super::wording::{Worst, more_room, remedy};
 use super::{CheckResult, Evidence, Missing};
 use crate::run::report::{Latency, Ledger, ShardReport};
+use crate::show::text::counted;
 use crawlmark_harness::plan::Pacing;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::stats::Series;
@@ -47,8 +48,23 @@ fn unclean(evidence: &Evidence<'_>, shard: &ShardReport) -> Option<String> {
         }
         return Some(finding);
     }
-    let clean = shard.exits.iter().all(|exit| *exit == ShardExit::Clean.to_string());
-    (!clean).then(|| format!("shard {number} reported everything, and then its process {exits}"))
+    let last = shard.exits.last().filter(|exit| **exit != ShardExit::Clean.to_string())?;
+    Some(format!("shard {number} reported everything, and then its process {last}"))
+}
+
+/// Shards whose processes died and were replaced: all of their items are accounted for, and not all of their requests.
+pub(super) fn replaced(shards: &[ShardReport]) -> Vec<String> {
+    let finding = |shard: &ShardReport| {
+        let (_, died) = shard.exits.split_last().filter(|(_, died)| !died.is_empty())?;
+        Some(format!(
+            "shard {} died and was replaced {} (its process {}): requests since the last report of a process that died are not counted, \
+             and its times and CPU are left out. Check the kernel log (dmesg) for the cause, and run again for complete figures",
+            shard.shard,
+            counted(died.len() as u64, "time"),
+            died.join(", then ")
+        ))
+    };
+    shards.iter().filter_map(finding).collect()
 }
 
 /// A shard whose items are not all in one state.

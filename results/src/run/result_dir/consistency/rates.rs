@@ -175,7 +175,7 @@ fn schedule(report: &Report) -> Result<(), String> {
 /// Check the use of the budget against the counts and the plan.
 fn budget(report: &Report) -> Result<(), String> {
     let (plan, totals) = (&report.plan.run, &report.totals);
-    let died = report.shards.iter().filter(|shard| shard.fault.is_some()).count();
+    let died = report.shards.iter().filter(|shard| !shard.is_whole()).count();
     if let Some(host) = &report.host_budget {
         let rate = plan.per_host.rate.ok_or("`host_budget` is there, but plan.per_host.rate is null")?;
         close("host_budget.rate_per_s", host.rate_per_s, "plan.per_host.rate", rate.per_second())?;

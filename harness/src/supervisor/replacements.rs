@@ -1,0 +1,169 @@
+//! Replacement of shards that die: what is left of their IDs, when another process takes their place, and how often.
+//!
+//! Called by the supervisor's loop, which starts the processes. It must not start one itself.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use super::Supervisor;
+use super::line::ShardLine;
+use super::member::{Member, ShardFault};
+use crate::clock::{Nanos, duration_ns};
+use crate::plan::{ShardPlan, without};
+use crate::process::ShardExit;
+use crate::shard::INTERVAL;
+use crate::stats::{Counters, Failures, ItemCounts};
+use crate::units::IdRange;
+use crate::wire::{BindingTimes, Control};
+use crate::workload::Workload;
+
+/// Replacements of a shard at most: one that dies again and again has a cause that another process does not remove.
+const MOST_REPLACEMENTS: u32 = 3;
+
+/// Wait before the first replacement of a shard, twice as long before each further one.
+const BACKOFF: Duration = Duration::from_millis(100);
+
+/// Builds the workload of each process of a run, and says what is left of the IDs of one that died. A function that builds a workload
+/// from a plan is one that replaces no shard.
+pub trait Workloads {
+    /// The workload.
+    type Workload: Workload;
+    /// Reason why one could not be built.
+    type Error: Display;
+
+    /// Build the workload of `plan`: called inside the shard's process, in its runtime.
+    ///
+    /// # Errors
+    /// The run does not start, or the shard is not replaced.
+    fn build(&self, plan: &ShardPlan) -> Result<Self::Workload, Self::Error>;
+
+    /// Return what is left of the IDs in `held` of the process of `plan`, which died: called in the supervisor's process, which waits for
+    /// it. None to go on without the shard, as is done too if the answer does not fit `held`.
+    fn left(&self, plan: &ShardPlan, held: &[IdRange]) -> Option<Left> {
+        let _ = (plan, held);
+        None
+    }
+}
+
+impl<F, W, E> Workloads for F
+where
+    F: Fn(&ShardPlan) -> Result<W, E>,
+    W: Workload,
+    E: Display,
+{
+    type Workload = W;
+    type Error = E;
+
+    fn build(&self, plan: &ShardPlan) -> Result<W, E> {
+        self(plan)
+    }
+}
+
+/// IDs that the process of a shard left when it died, and those that it had finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// The IDs to crawl again, in order and disjoint: of those that it held, all that are not finished.
+    pub ids: Vec<IdRange>,
+    /// The finished ones by state: as many as it held and are not left.
+    pub items: ItemCounts,
+}
+
+/// Process of a shard that died and was replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastLife {
+    /// Its process.
+    pub pid: i32,
+    /// Exit of its process.
+    pub exit: ShardExit,
+    /// Reason why it told no end.
+    pub fault: ShardFault,
+}
+
+/// Successor of a process that died.
+#[derive(Debug, Default)]
+pub(super) enum Successor {
+    /// Not decided.
+    #[default]
+    Unasked,
+    /// There will be none.
+    None,
+    /// To be started at this moment, with what is left.
+    At(Nanos, Left),
+}
+
+/// Records of the earlier processes of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    /// Plan of the first one; none if the shard was never replaced.
+    pub(super) plan: Option<ShardPlan>,
+    pub(super) lives: Vec<PastLife>,
+    /// The IDs that they finished.
+    pub(super) finished: Vec<IdRange>,
+    /// Their finished items, and their requests until the last report of each.
+    pub(super) counters: Counters,
+    pub(super) failures: Failures,
+    pub(super) binding: BindingTimes,
+}
+
+impl<L: ShardLine> Supervisor<L> {
+    /// Asks what is left of each shard that has died since, and returns the plans of the processes that are to take the place of dead ones
+    /// now. In an open loop, whose timetable goes on, and once the run is stopped or its time is over, no shard is replaced.
+    pub(super) fn due_replacements(&mut self, left: impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>) -> Vec<ShardPlan> {
+        let now = self.clock.now();
+        let is_on = self.stop.is_none() && self.start.is_some();
+        let mut due = Vec::new();
+        for member in self.members.iter_mut().filter(|member| member.has_died()) {
+            let ends = self.start.zip(member.plan.duration).map(|(start, duration)| start.plus(duration));
+            let may_return = is_on && member.plan.timetable.is_none() && ends.is_none_or(|end| now < end);
+            match &member.successor {
+                Successor::None => {}
+                _ if !may_return || member.plan.life == MOST_REPLACEMENTS => member.successor = Successor::None,
+                Successor::Unasked => {
+                    let left = left(&member.plan, &member.ids).filter(|left| left.fits(&member.ids));
+                    let at = now.plus(BACKOFF * (1 << member.plan.life));
+                    member.successor = left.map_or(Successor::None, |left| Successor::At(at, left));
+                }
+                Successor::At(at, left) if now >= *at => {
+                    due.push(ShardPlan { life: member.plan.life + 1, ids: left.ids.clone(), ..member.plan.clone() });
+                }
+                Successor::At(..) => {}
+            }
+        }
+        due
+    }
+
+    /// Goes on without shard `i`, which could not be replaced.
+    pub(super) fn go_without(&mut self, i: usize) {
+        self.members[i].successor = Successor::None;
+    }
+
+    /// Puts the process of `plan` in the place of the shard's dead one.
+    pub(super) fn replace(&mut self, plan: ShardPlan, line: L) {
+        let i = plan.shard as usize;
+        self.windows.again(i);
+        self.live.shards[i].pid = line.pid();
+        let dead = std::mem::replace(&mut self.members[i], Member::new(plan, line, self.clock.now()));
+        self.members[i].follow(dead);
+    }
+
+    /// Has a process begin that takes the place of a dead one: with the share that was left to it, and told of the pauses in force. Its
+    /// first request goes an interval later, which keeps its distance from all that were sent before it was there to be told of them.
+    pub(super) fn begin_late(&mut self, i: usize, start: Nanos, now: Nanos) {
+        let pauses =
+            self.pauses_in_force.values().filter(|order| order.until > now).map(|order| Control::Pause(*order));
+        let share = self.budget.as_mut().map(|budget| Control::Share(budget.shares.replaced(i)));
+        let begin = pauses.chain(share).chain([Control::Go { start, from: now }]);
+        begin.for_each(|control| self.members[i].tell(control));
+        self.members[i].first_second = now.since(start) / duration_ns(INTERVAL);
+    }
+}
+
+impl Left {
+    /// True if the IDs are of those in `held`, and the items as many as the others.
+    fn fits(&self, held: &[IdRange]) -> bool {
+        let count = |ranges: &[IdRange]| ranges.iter().map(IdRange::len).sum::<u64>();
+        let finished = count(&without(held, &self.ids));
+        let is_in_order = self.ids.is_sorted_by(|a, b| a.end <= b.start);
+        is_in_order && finished + count(&self.ids) == count(held) && finished == self.items.ended()
+    }
+}

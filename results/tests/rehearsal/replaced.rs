@@ -1,0 +1,258 @@
+//! Runs in virtual time whose shards die and are replaced, from what a workload had stored until then.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crawlmark_harness::stats::ItemCounts;
+use crawlmark_harness::supervisor::{Left, ShardFault};
+use crawlmark_results::run::report::Verdict;
+
+use super::*;
+
+/// Results that are committed together.
+const BATCH: usize = 50;
+
+/// What outlives a process: the committed items, and how often each was committed.
+#[derive(Clone, Default)]
+struct Committed {
+    times: Rc<RefCell<BTreeMap<u64, u32>>>,
+    /// When any request was sent.
+    sent: Rc<RefCell<Vec<u64>>>,
+}
+
+impl Committed {
+    /// What is left of `held`, which is what the process of a dead shard had.
+    fn left(&self, held: &[IdRange]) -> Left {
+        let times = self.times.borrow();
+        let mut held = held.to_vec();
+        held.sort_unstable_by_key(|range| range.start);
+        let (mut ids, mut items) = (Vec::new(), ItemCounts::default());
+        for IdRange { mut start, end } in held {
+            for id in times.range(start..end).map(|(id, _)| *id) {
+                ids.push(IdRange { start, end: id });
+                (start, items.ok) = (id + 1, items.ok + 1);
+            }
+            ids.push(IdRange { start, end });
+        }
+        ids.retain(|range| !range.is_empty());
+        Left { ids, items }
+    }
+}
+
+/// A target that answers after a millisecond, and a process that commits what it has in batches.
+struct Storing {
+    target: Target,
+    committed: Committed,
+    uncommitted: RefCell<Vec<u64>>,
+}
+
+impl Storing {
+    fn commit(&self) {
+        for id in self.uncommitted.take() {
+            *self.committed.times.borrow_mut().entry(id).or_insert(0) += 1;
+        }
+    }
+}
+
+impl Workload for Storing {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let noted = async || {
+            let sent = clear_to_send().await;
+            self.committed.sent.borrow_mut().push(sent.0);
+            sent
+        };
+        self.target.perform(id, flight, noted).await
+    }
+
+    fn booked(&self, sample: &Sample) {
+        self.uncommitted.borrow_mut().push(sample.permit.id);
+        if self.uncommitted.borrow().len() == BATCH {
+            self.commit();
+        }
+    }
+
+    async fn finish(&self) -> Result<(), String> {
+        self.commit();
+        Ok(())
+    }
+}
+
+/// Runs `plan` while shards die, and replaces them.
+fn run_dying(plan: &RunPlan, deaths: &[(Duration, u32)], committed: &Committed) -> Rehearsal {
+    run_dying_against(plan, deaths, committed, |_, _| GOOD)
+}
+
+fn run_dying_against(
+    plan: &RunPlan,
+    deaths: &[(Duration, u32)],
+    committed: &Committed,
+    answer: fn(u32, Nanos) -> (Outcome, Advice),
+) -> Rehearsal {
+    let incidents: Vec<Incident> =
+        deaths.iter().map(|(at, shard)| Incident::Death { at: *at, shard: *shard }).collect();
+    let storing = |shard: &ShardPlan, clock| Storing {
+        target: Target { clock, shard: shard.shard, takes: |_, _| MS, answer },
+        committed: committed.clone(),
+        uncommitted: RefCell::default(),
+    };
+    rehearse_replacing(plan, &incidents, storing, |_, held| Some(committed.left(held))).unwrap()
+}
+
+#[test]
+fn a_shard_that_dies_is_replaced_and_every_item_is_committed_once() {
+    let plan = run_of(3, 6, 12_000);
+    let committed = Committed::default();
+    let rehearsal = run_dying(&plan, &[(510 * MS, 1), (1_240 * MS, 1), (1_700 * MS, 2)], &committed);
+    assert_eq!(committed.times.take(), (0..12_000).map(|id| (id, 1)).collect());
+    let shards = &rehearsal.record.shards;
+    assert!(shards.iter().all(|shard| shard.fault.is_none() && shard.exit == ShardExit::Clean));
+    assert_eq!(shards.iter().map(|shard| shard.past.len()).collect::<Vec<_>>(), [0, 2, 1]);
+    assert!(shards[1].past.iter().all(|life| life.fault == ShardFault::Died));
+    let report = rehearsal.report(&plan);
+    assert_eq!((report.ledger.ok, report.ledger.lost, report.ledger.not_attempted), (12_000, 0, 0));
+    assert_eq!(report.shards[1].exits, ["is gone", "is gone", "exited cleanly"]);
+    assert_eq!(report.validity.verdict, Verdict::Disturbed);
+    let reasons = report.validity.reasons.join("; ");
+    assert!(
+        reasons.starts_with("shard 1 died and was replaced 2 times (its process is gone, then is gone): "),
+        "{reasons}"
+    );
+    // Its seconds go on, each once and in order.
+    let seconds: Vec<u64> = report.intervals.iter().map(|row| row.start_s).collect();
+    assert_eq!(seconds, (0..seconds.len() as u64).collect::<Vec<_>>());
+    // What was not committed was asked for again; what was sent after the last report of a process is not counted.
+    let (counted, ended) = (report.totals.attempts, rehearsal.samples.len() as u64);
+    assert!(ended > 12_000 && counted < ended && counted + 3 * 600 > ended, "{counted} of {ended}");
+}
+
+#[test]
+fn a_replacement_earns_no_budget_for_the_time_before_it() {
+    // A burst of 40 each could be sent at once by a shard that had been there all the time.
+    let rate = per_s(1_000);
+    let mut plan = run_of(2, 40, 6_000);
+    (plan.rate, plan.burst, plan.at_start) = (Some(rate), 80, 2);
+    for death in [300, 1_000, 2_345] {
+        let committed = Committed::default();
+        let rehearsal = run_dying(&plan, &[(death * MS, 0)], &committed);
+        assert_eq!(committed.times.take().len(), 6_000);
+        let mut sent = committed.sent.take();
+        sent.sort_unstable();
+        assert!(conforms(&sent, rate, 80), "a death at {death} ms");
+        // It is back after a tenth of a second and not at once, or when the others have given its share back.
+        let back = rehearsal.samples.iter().filter(|sample| sample.permit.admitted.0 > u64::from(death) * 1_000_000);
+        let first =
+            back.filter(|sample| sample.permit.id < 3_000).map(|sample| sample.permit.admitted.0).min().unwrap();
+        assert!((u64::from(death) + 100..u64::from(death) + 1_000).contains(&(first / 1_000_000)), "{death}: {first}");
+        assert!(most_in(&sent, 1_000_000) <= 4, "no burst: {}", most_in(&sent, 1_000_000));
+        assert!(rehearsal.report(&plan).budget.unwrap().kept);
+    }
+}
+
+#[test]
+fn a_replacement_keeps_the_pause_and_the_distance_that_the_others_were_told() {
+    // Everything is throttled for 3 s from the first second on; shard 0 dies in between.
+    let refused = |_, sent: Nanos| {
+        let wait = Duration::from_nanos(4_000_000_000_u64.saturating_sub(sent.0));
+        let advice = Advice { repeat: Repeat::MayHelp, wait: Some(wait), quota: None, held_ns: None };
+        if (1_000_000_000..4_000_000_000).contains(&sent.0) { (Outcome::Throttled, advice) } else { GOOD }
+    };
+    let mut paused = RunPlan { duration: Some(6 * S), ..run_of(2, 8, 1 << 40) };
+    let committed = Committed::default();
+    run_dying_against(&paused, &[(1_500 * MS, 0)], &committed, refused);
+    let sent = committed.sent.take();
+    let in_pause = sent.iter().filter(|at| (1_010_000_000..4_000_000_000).contains(*at)).count();
+    assert_eq!(in_pause, 0);
+    assert!(sent.iter().filter(|at| **at >= 4_000_000_000).count() > 1_000);
+    // Two requests a second, kept half a second apart over both shards.
+    (paused.rate, paused.burst, paused.at_start) = (Some(per_s(2)), 2, 2);
+    paused.duration = Some(30 * S);
+    for death in [3_000, 3_100, 3_600] {
+        let committed = Committed::default();
+        run_dying(&paused, &[(death * MS, 1), (2 * death * MS, 0)], &committed);
+        let mut sent = committed.sent.take();
+        sent.sort_unstable();
+        assert!(sent.windows(2).all(|two| two[1] - two[0] >= 500_000_000), "{death}: {sent:?}");
+        assert!(sent.len() > 45, "{}", sent.len());
+    }
+}
+
+#[test]
+fn a_shard_that_keeps_dying_is_replaced_three_times_and_then_gone_without() {
+    let plan = run_of(2, 4, 40_000);
+    let deaths: Vec<_> = (1..=6).map(|n| (n * S, 0)).collect();
+    let committed = Committed::default();
+    let rehearsal = run_dying(&plan, &deaths, &committed);
+    let shard = &rehearsal.record.shards[0];
+    assert_eq!((shard.past.len(), &shard.fault), (3, &Some(ShardFault::Died)));
+    let report = rehearsal.report(&plan);
+    assert_eq!(report.validity.verdict, Verdict::Incomplete);
+    assert_eq!(report.ledger.planned, 40_000);
+    assert!(report.ledger.lost + report.ledger.not_attempted > 0);
+}
+
+#[test]
+fn a_shard_is_not_replaced_by_an_answer_that_does_not_fit_or_in_an_open_loop() {
+    let death = [Incident::Death { at: 500 * MS, shard: 0 }];
+    let plan = run_of(2, 4, 12_000);
+    let asked = Cell::new(0);
+    let wrong: [fn(&[IdRange]) -> Left; 3] = [
+        // IDs of the other shard; too many finished items; one ID twice.
+        |_| Left {
+            ids: vec![IdRange { start: 5_999, end: 6_001 }],
+            items: ItemCounts { ok: 5_999, ..ItemCounts::default() },
+        },
+        |_| Left { ids: Vec::new(), items: ItemCounts { ok: 6_001, ..ItemCounts::default() } },
+        |_| Left {
+            ids: vec![IdRange { start: 5, end: 10 }, IdRange { start: 9, end: 11 }],
+            items: ItemCounts { ok: 5_994, ..ItemCounts::default() },
+        },
+    ];
+    let target = |shard: &ShardPlan, clock| Target { clock, shard: shard.shard, takes: |_, _| MS, answer: |_, _| GOOD };
+    for wrong in wrong {
+        let left = |_: &ShardPlan, held: &[IdRange]| {
+            asked.set(asked.get() + 1);
+            Some(wrong(held))
+        };
+        let rehearsal = rehearse_replacing(&plan, &death, target, left).unwrap();
+        assert_eq!((rehearsal.record.shards[0].past.len(), rehearsal.record.shards[0].fault.is_some()), (0, true));
+    }
+    assert_eq!(asked.take(), 3, "nobody is asked twice");
+    let open = timed(4, 100, 2 * S);
+    let rehearsal = rehearse_replacing(&open, &death, target, |_, _| unreachable!("an open loop goes on")).unwrap();
+    assert!(rehearsal.record.shards[0].fault.is_some());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Shards die at any times, paced or not, and some are slow: nothing is lost, nothing is committed twice, and the report adds up.
+    #[test]
+    fn whoever_dies_when_every_item_is_committed_once(
+        shards in 1..4_u32, deaths in prop::collection::vec((0..4_000_u32, 0..4_u32), 0..4),
+        rate in prop::option::of(500..4_000_u64), finished in prop::collection::vec((0..400_u64, 0..400_u64), 0..8),
+    ) {
+        let mut plan = run_of(shards, 2 * shards, 4_000);
+        (plan.rate, plan.burst, plan.at_start) =
+            (rate.map(per_s), rate.map_or(0, |_| 8 * u64::from(shards)), rate.map_or(0, |_| u64::from(shards)));
+        let mut at = 0;
+        for (gap, len) in finished {
+            plan.finished.push(IdRange { start: at + gap, end: at + gap + len + 1 });
+            at += gap + len + 1;
+        }
+        plan.finished.retain(|range| range.end < 4_000);
+        let deaths: Vec<(Duration, u32)> = deaths.into_iter().map(|(at, shard)| (at * MS, shard % shards)).collect();
+        let committed = Committed::default();
+        let report = run_dying(&plan, &deaths, &committed).report(&plan);
+        let is_left = |id: &u64| plan.finished.iter().all(|range| *id < range.start || *id >= range.end);
+        let expected: BTreeSet<u64> = (0..4_000).filter(is_left).collect();
+        let times = committed.times.take();
+        prop_assert!(times.values().all(|times| *times == 1));
+        prop_assert_eq!(times.into_keys().collect::<BTreeSet<_>>(), expected);
+        prop_assert_eq!((report.ledger.ok, report.ledger.planned), (plan.items(), plan.items()));
+        if let Some(rate) = rate {
+            let mut sent = committed.sent.take();
+            sent.sort_unstable();
+            prop_assert!(conforms(&sent, per_s(rate), plan.burst));
+        }
+    }
+}
