@@ -2,7 +2,8 @@
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{RunPlan, ShardPlan, split_point};
-use crawlmark_harness::supervisor::{Observer, RunRecord, supervise};
+use crawlmark_harness::supervisor::{Left, Observer, RunRecord, Workloads, supervise};
+use crawlmark_harness::units::IdRange;
 use crawlmark_mock_server::Ledger;
 use crawlmark_results::run::report::{Report, Verdict};
 
@@ -19,12 +20,30 @@ pub(crate) fn crawl(
     clock: Clock,
     observer: &mut impl Observer,
 ) -> Result<RunRecord, Error> {
-    let workload = |shard: &ShardPlan| -> Result<Crawl, LogError> {
+    Ok(supervise(plan, clock, &Crawls { plan, spec, clock }, observer)?)
+}
+
+/// Crawls of the shards of a run. A shard that dies is replaced where what it finished is saved.
+struct Crawls<'a> {
+    plan: &'a RunPlan,
+    spec: &'a CrawlSpec,
+    clock: Clock,
+}
+
+impl Workloads for Crawls<'_> {
+    type Workload = Crawl;
+    type Error = LogError;
+
+    fn build(&self, shard: &ShardPlan) -> Result<Crawl, LogError> {
+        let Self { plan, spec, clock } = *self;
         let crawl = Crawl::new(spec.clone(), shard.connections, clock).at(connection_slots(plan, shard));
         let Some(session) = &spec.options.session else { return Ok(crawl) };
-        Ok(crawl.saving(session.writer(shard.shard, 0, clock)?, &session.saved))
-    };
-    Ok(supervise(plan, clock, &workload, observer)?)
+        Ok(crawl.saving(session.writer(shard.shard, shard.life, clock)?, &session.saved))
+    }
+
+    fn left(&self, shard: &ShardPlan, held: &[IdRange]) -> Option<Left> {
+        self.spec.options.session.as_ref()?.left(shard.shard, shard.life, held)
+    }
 }
 
 /// Return the position of the shard's connections among those of the run.

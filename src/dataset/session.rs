@@ -9,12 +9,16 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::stats::ItemCounts;
+use crawlmark_harness::supervisor::Left;
+use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::report::SavedSession;
 
 use super::checkpoint::{Checkpoint, Tally};
 use super::disk::{Directory, DiskError};
 use super::log::{Log, LogError, Steps};
 use super::manifest::Saved;
+use super::recover::recover_one;
 use super::segment::{Header, SegmentName};
 use super::writer::Writer;
 
@@ -47,6 +51,29 @@ impl Session {
         let log = Log::create(disk.clone(), &header, saved, Steps::default())?;
         let started = Writer::start(log, saved.clone(), clock);
         Ok(started.map_err(DiskError::of(&disk, "start the writer of", &name.segment()))?)
+    }
+
+    /// Return what a process that died left of the IDs that it held, by its last checkpoint; none where that cannot be read. Removes what
+    /// it had not committed.
+    #[must_use]
+    pub fn left(&self, shard: u32, life: u32, held: &[IdRange]) -> Option<Left> {
+        let name = SegmentName { session: self.number, shard, life };
+        // Its log began with a checkpoint: none has to be rebuilt.
+        let never = |_| Err("it has no checkpoint".to_owned());
+        let checkpoint = recover_one(&Directory::new(&self.place), name, never).ok()?;
+        let Some(Checkpoint { finished, tally, .. }) = checkpoint else {
+            return Some(Left { ids: held.to_vec(), items: ItemCounts::default() });
+        };
+        let mut items = ItemCounts::default();
+        for (outcome, count) in tally.outcomes {
+            *match &*outcome {
+                "ok" => &mut items.ok,
+                "not_found" => &mut items.not_found,
+                "throttled" => &mut items.gave_up,
+                _ => &mut items.failed,
+            } += count;
+        }
+        Some(Left { ids: held.iter().flat_map(|range| finished.gaps(*range)).collect(), items })
     }
 
     /// Return the figures of all sessions, from the first to this one, by what is committed.
