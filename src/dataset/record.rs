@@ -237,6 +237,10 @@ mod tests {
     use crate::dataset::line::{LineWriter, outcome_name};
     use crate::dataset::manifest::{Field, Fields};
 
+    fn text<'a>(text: Option<&'a Text<'_>>) -> Option<&'a str> {
+        text.map(|Text(text)| &**text)
+    }
+
     /// Body of any kind, with its content type.
     fn body() -> impl Strategy<Value = (Vec<u8>, &'static str)> {
         let json = prop_oneof![
@@ -295,22 +299,19 @@ mod tests {
                 let parsed = Record { line, ..serde_json::from_str(line).unwrap() };
                 prop_assert_eq!(format!("{scanned:?}"), format!("{parsed:?}"));
             }
-            fn text<'a>(text: &'a Option<Text<'_>>) -> Option<&'a str> {
-                text.as_ref().map(|Text(text)| &**text)
-            }
             prop_assert_eq!(record.id, id);
-            prop_assert_eq!(text(&record.url), url.as_deref().filter(|_| has(Field::Url).is_some()));
+            prop_assert_eq!(text(record.url.as_ref()), url.as_deref().filter(|_| has(Field::Url).is_some()));
             prop_assert_eq!(record.status, status.filter(|_| has(Field::Status).is_some()));
-            prop_assert_eq!(text(&record.outcome), has(Field::Outcome).map(|()| outcome_name(outcome)));
+            prop_assert_eq!(text(record.outcome.as_ref()), has(Field::Outcome).map(|()| outcome_name(outcome)));
             prop_assert_eq!(record.attempts, has(Field::Attempts).map(|()| attempts));
             prop_assert_eq!(record.at_us(), Ok(has(Field::At).map(|()| at_us)));
             prop_assert_eq!(record.latency_us, latency_us.filter(|_| has(Field::LatencyUs).is_some()));
-            prop_assert_eq!(text(&record.content_type).map(str::as_bytes), content_type.filter(|_| has(Field::ContentType).is_some()));
+            prop_assert_eq!(text(record.content_type.as_ref()).map(str::as_bytes), content_type.filter(|_| has(Field::ContentType).is_some()));
             let has_body = has(Field::Body).filter(|()| body.is_some());
             let read = record.body().unwrap();
             prop_assert_eq!(read.is_some(), has_body.is_some());
             let Some(read) = read else { return Ok(()) };
-            if let Some(digest) = text(&record.digest) {
+            if let Some(digest) = text(record.digest.as_ref()) {
                 prop_assert!(has_digest(read.bytes(), digest), "{line}");
             }
             let is_cut = saved.len() < whole.len();

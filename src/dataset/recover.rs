@@ -4,12 +4,9 @@
 //! A segment without a checkpoint gets one from its whole frames. A checkpoint or segment that is damaged is refused, with the remedy.
 //! No other process may write the crawl.
 
-use std::borrow::Cow;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::time::UNIX_EPOCH;
 
-use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::checkpoint::{Checkpoint, CheckpointError, Tally};
@@ -17,6 +14,7 @@ use super::disk::{Disk, DiskError};
 use super::finished::Finished;
 use super::log::put_checkpoint;
 use super::manifest::Durability;
+use super::record::{Record, Text};
 use super::segment::{FrameError, Frames, SegmentName};
 
 /// State of a saved crawl.
@@ -81,18 +79,6 @@ pub enum RecoverError {
         /// Number of the item.
         item: u64,
     },
-}
-
-/// Fields of a record that a checkpoint is rebuilt from.
-#[derive(Deserialize)]
-struct Record<'a> {
-    id: u64,
-    #[serde(borrow)]
-    outcome: Option<Cow<'a, str>>,
-    attempts: Option<u32>,
-    #[serde(borrow)]
-    at: Option<Cow<'a, str>>,
-    latency_us: Option<u64>,
 }
 
 /// Bytes that are read at a time.
@@ -207,7 +193,8 @@ fn rebuild<D: Disk>(
     loop {
         match frames.next_frame() {
             Ok(Some(frame)) => {
-                for line in frame.lines.split_inclusive(|byte| *byte == b'\n') {
+                let lines = str::from_utf8(frame.lines).map_err(|error| foreign(error.to_string()))?;
+                for line in lines.split_terminator('\n') {
                     count(line, &mut checkpoint, item_of).map_err(foreign)?;
                 }
             }
@@ -243,18 +230,12 @@ fn digest_of<D: Disk>(disk: &D, name: &str, length: u64) -> io::Result<[u8; 32]>
 }
 
 /// Count a record.
-fn count(
-    line: &[u8],
-    checkpoint: &mut Checkpoint,
-    item_of: &impl Fn(u64) -> Result<u64, String>,
-) -> Result<(), String> {
-    let Record { id, outcome, attempts, at, latency_us } =
-        serde_json::from_slice(line).map_err(|error| format!("it holds a line that is no record: {error}"))?;
-    let item = item_of(id)?;
-    checkpoint.finished.insert(item).map_err(|_| format!("it holds ID {id} twice"))?;
-    let at = at.and_then(|at| humantime::parse_rfc3339(&at).ok()).and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    let at_us = at.and_then(|at| u64::try_from(at.as_micros()).ok());
-    checkpoint.tally.record(outcome.as_deref().unwrap_or(UNKNOWN), attempts.unwrap_or(0), at_us, latency_us);
-    checkpoint.tally.line_bytes += line.len() as u64;
+fn count(line: &str, checkpoint: &mut Checkpoint, item_of: &impl Fn(u64) -> Result<u64, String>) -> Result<(), String> {
+    let record = Record::parse(line).map_err(|error| format!("it holds a line that is no record: {error}"))?;
+    let item = item_of(record.id)?;
+    checkpoint.finished.insert(item).map_err(|_| format!("it holds ID {} twice", record.id))?;
+    let outcome = record.outcome.as_ref().map_or(UNKNOWN, |Text(outcome)| outcome);
+    checkpoint.tally.record(outcome, record.attempts.unwrap_or(0), record.at_us()?, record.latency_us);
+    checkpoint.tally.line_bytes += line.len() as u64 + 1;
     Ok(())
 }

@@ -61,8 +61,8 @@ fn record(id: u64) -> Value {
     let head =
         json!({"id": id, "status": 200, "outcome": "ok", "attempts": 1 + id % 2, "at": at, "latency_us": 100 + id});
     let with = |content_type: &str, bytes: &[u8], body: Value| {
-        let digest: String = Sha256::digest(bytes)[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        let more = json!({"content_type": content_type, "digest": digest, "body": body});
+        let digest = format!("{:x}", Sha256::digest(bytes));
+        let more = json!({"content_type": content_type, "digest": digest[..32], "body": body});
         merged(&head, &more)
     };
     match id % 7 {
@@ -186,7 +186,8 @@ impl SavedSegment {
 
     /// Append a frame with the records of these items.
     fn records(&mut self, items: &[(u64, Value)]) -> &mut Self {
-        let lines: String = items.iter().map(|(_, record)| format!("{record}\n")).collect();
+        let lines: Vec<String> = items.iter().map(|(_, record)| record.to_string()).collect();
+        let lines = lines.join("\n") + "\n";
         self.encoder.frame(lines.as_bytes(), &mut self.bytes).unwrap();
         let Checkpoint { tally, finished, .. } = &mut self.written;
         for (item, record) in items {
