@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::lost::Disk;
 use crate::process::{is_ended, signal, wait_for};
-use crate::run::Run;
+use crate::run::{Run, program};
 use crate::scripted::{Peer, with_server};
 use crate::target::Target;
 
@@ -76,17 +77,18 @@ fn requests(target: &Target) -> u64 {
     target.books()["requests"].as_u64().unwrap()
 }
 
-/// Kill the supervisor or a shard of a session once the target has had so many more requests; false if the session ended before.
-fn kill(run: &Run, target: &Target, draw: &mut Draw, most: u64) -> bool {
+/// Kill a shard or the supervisor of a session once the target has had so many more requests. None if the session ended before, else
+/// true if the session goes on.
+fn kill(run: &Run, target: &Target, draw: &mut Draw, most: u64) -> Option<bool> {
     let enough = requests(target) + draw.below(most);
     wait_for("requests, or the end", || (is_ended(run.pid()) || requests(target) >= enough).then_some(()));
     let shards: Vec<i32> = run.processes().into_iter().filter(|pid| *pid != run.pid()).collect();
-    if is_ended(run.pid()) {
-        return false;
+    if is_ended(run.pid()) || shards.is_empty() {
+        return None;
     }
-    let victims = [&shards[..], &[run.pid()]].concat();
-    signal(victims[usize::try_from(draw.below(victims.len() as u64)).unwrap()], Signal::SIGKILL);
-    true
+    let victim = shards.get(usize::try_from(draw.below(shards.len() as u64 + 1)).unwrap());
+    signal(*victim.unwrap_or(&run.pid()), Signal::SIGKILL);
+    Some(victim.is_some())
 }
 
 #[test]
@@ -94,7 +96,7 @@ fn however_often_a_crawl_is_killed_each_id_is_saved_once() {
     const ITEMS: u64 = 6_000;
     let kills = std::env::var("CRAWLMARK_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let mut draw = Draw(22);
-    let (mut killed, mut repeated) = (0, 0);
+    let (mut killed, mut replaced, mut repeated) = (0, 0, 0);
     while killed < kills {
         let (target, crawl) = (Target::start("--processes 1 --latency 2ms"), Crawl::new());
         let durability = ["process", "power"][usize::try_from(draw.below(2)).unwrap()];
@@ -106,9 +108,11 @@ fn however_often_a_crawl_is_killed_each_id_is_saved_once() {
         let mut of_this = 0;
         loop {
             let run = crawl.session(&flags);
-            if of_this < KILLS_PER_CRAWL && killed < kills && kill(&run, &target, &mut draw, ITEMS / 8) {
-                of_this += 1;
-                killed += 1;
+            let mut goes_on = true;
+            while goes_on && of_this < KILLS_PER_CRAWL && killed < kills {
+                let Some(shard) = kill(&run, &target, &mut draw, ITEMS / 12) else { break };
+                (goes_on, of_this, killed) = (shard, of_this + 1, killed + 1);
+                replaced += u64::from(shard);
             }
             let ended = run.end();
             ended.wait_for_its_processes();
@@ -117,6 +121,8 @@ fn however_often_a_crawl_is_killed_each_id_is_saved_once() {
             }
             assert!([None, Some(4)].contains(&ended.code()), "{:?}: {}", ended.code(), ended.stderr());
         }
+        let verified = Command::new(program()).arg("verify").arg(&crawl.path).output().unwrap();
+        assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
         let records = crawl.records();
         assert!(records.keys().copied().eq(7..7 + ITEMS), "{} of {ITEMS}", records.len());
         assert!(records.values().all(|record| record["outcome"] == "ok" && record["body"]["id"] == record["id"]));
@@ -124,7 +130,7 @@ fn however_often_a_crawl_is_killed_each_id_is_saved_once() {
         assert!(asked >= ITEMS, "{asked}");
         repeated += asked - ITEMS;
     }
-    eprintln!("{killed} kills; {repeated} requests were repeated");
+    eprintln!("{killed} kills, {replaced} of them of shards; {repeated} requests were repeated");
 }
 
 #[test]
