@@ -10,7 +10,7 @@
 //! | [`segment`] | segments: names, header, frames, seek table |
 //! | [`finished`] | sets of items as ranges |
 //! | [`checkpoint`] | items and counts of a segment that are committed |
-//! | [`batch`], [`line`] | items that ended, and their JSON lines |
+//! | [`batch`], [`mod@line`] | items that ended, and their JSON lines |
 //! | [`disk`] | operations on files, and their errors |
 //! | [`log`] | a segment and its checkpoint, as they are written |
 //! | [`writer`] | the thread that writes, and the shard's end of it |

@@ -22,13 +22,13 @@ use crate::cli::CrawlFormat;
 /// Reason why a saved crawl cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CrawlExportError {
-    /// It cannot be read.
+    /// Unreadable crawl.
     #[error("{0}")]
     Read(#[from] SavedError),
     /// The output cannot be written.
     #[error("{0}")]
     Write(#[from] io::Error),
-    /// It is damaged.
+    /// Damaged crawl.
     #[error("read {file}: {what}. Run `crawlmark verify` on the crawl to see what is damaged and what to do")]
     Damaged {
         /// Name of the file.
@@ -70,7 +70,7 @@ trait Sink {
 #[derive(Debug)]
 enum SinkError {
     Write(io::Error),
-    /// It contradicts itself.
+    /// Contradiction in the record.
     Record(String),
 }
 

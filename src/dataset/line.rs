@@ -1,7 +1,7 @@
 //! JSON line of an item.
 //!
 //! Called for each record on the writer's thread; allocates nothing after warm-up but what `serde_json` needs for strings with escapes.
-//! [`record`](super::record) reads the lines. It must not know what a segment is.
+//! `record` reads the lines. It must not know what a segment is.
 
 #[cfg(test)]
 mod tests;

@@ -47,7 +47,7 @@ pub struct Manifest {
     /// Order of the IDs (`--shuffle`); none if it is their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<ShuffledRange>,
-    /// What is saved.
+    /// Settings of what is saved.
     pub saved: Saved,
     /// Settings that have to be the same in each session, by name; as `plan.workload` of a result.
     pub workload: BTreeMap<String, String>,

@@ -22,7 +22,7 @@ use super::recover::recover_one;
 use super::segment::{Header, SegmentName};
 use super::writer::Writer;
 
-/// This program, as segments name it.
+/// Name and version of this program, as segments have them.
 pub const TOOL: &str = concat!("crawlmark ", env!("CARGO_PKG_VERSION"));
 
 /// Session that is going on.
@@ -34,7 +34,7 @@ pub struct Session {
     pub number: u32,
     /// Hash of its plan.
     pub plan: String,
-    /// What is saved.
+    /// Settings of what is saved.
     pub saved: Saved,
 }
 
