@@ -59,7 +59,7 @@ Formats:
            or, if the response was JSON, the JSON itself
   csv      RFC 4180 with a header line; an empty field without quotes is absent
   parquet  id, latency_us, body_bytes: uint64; status: uint16;
-           attempts: uint32; at: timestamp (us, UTC); body: binary; the
+           attempts: uint32; at: timestamp (µs, UTC); body: binary; the
            others: strings. zstd (builds with --features parquet)
   warc     WARC/1.1: each body as a `resource` record, gzip per record;
            records without a body are left out

@@ -13,13 +13,15 @@ Save what is crawled to DIR: a JSON line for each item
 DIR holds a file per shard and session, in JSON lines compressed with zstd,
 which zstdcat, DuckDB, Polars and pandas read as they are:
 
-  duckdb -c \"SELECT outcome, count(*) FROM 'DIR/*.jsonl.zst' GROUP BY 1\"
+  duckdb -c \"SELECT outcome, count(*) FROM 'DIR/*.jsonl.zst'
+      GROUP BY 1\"
 
 Items are committed each second. A crawl that was stopped or killed goes on
 with --resume DIR, and saves each item once; items that were not committed are
 requested again. A shard whose disk is slow waits, and the report says so.
 
-  crawlmark run 'http://127.0.0.1:8080/items/{id}' --ids 0..1m --save items";
+  crawlmark run 'http://127.0.0.1:8080/items/{id}' --ids 0..1m \\
+      --save items";
 
 const RESUME: &str = "\
 Go on with the crawl in DIR, with the flags that began it

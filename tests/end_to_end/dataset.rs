@@ -329,7 +329,18 @@ fn each_fault_is_found_and_named_with_its_place() {
     let words = "1. 0002-s00.checkpoint: it says that 150 items are finished, and the segment has 149 records; the first without a \
                  record is ID 249.";
     assert!(said.code == Some(4) && said.stdout.contains(words), "{}", said.stdout);
-    // One that the segment has and the checkpoint has not, in another segment of the same name.
+    // One that the segment has and the checkpoint has not.
+    let mut second = crawl.segment(SECOND);
+    second.frame(100..250).close();
+    let (mut finished, outcomes) = (Finished::default(), &mut second.checkpoint.tally.outcomes);
+    finished.add(IdRange { start: 100, end: 249 }).unwrap();
+    second.checkpoint.finished = finished;
+    *outcomes.get_mut("ok").unwrap() -= 1;
+    crawl.save(&second);
+    let said = crawl.call("verify crawl");
+    let words = ", line 150: ID 249 is not among the finished items of the checkpoint.";
+    assert!(said.code == Some(4) && said.stdout.contains(words), "{}", said.stdout);
+    // A segment under the name of another.
     let mut copied = crawl.segment(FIRST);
     copied.frame(200..250).close();
     fs::write(crawl.path(segment), &copied.bytes).unwrap();
