@@ -9,7 +9,7 @@
 //! of microseconds. A decoder that is fed junk returns a [`WireError`]: it never panics, and never allocates what a
 //! length field claims before the bytes are there.
 //!
-//! The last frame of a shard ([`FinalFrame`]) is written at the end of `shard.rs`, by way of `shard/outbox.rs`, and read by
+//! The last frame of a shard ([`FinalFrame`]) is written by `shard/reports.rs`, by way of `shard/outbox.rs`, and read by
 //! `supervisor/member.rs`.
 
 mod message;

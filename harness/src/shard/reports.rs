@@ -1,0 +1,180 @@
+//! Reports of a shard to its supervisor: its progress and its seconds while it crawls and while its workload finishes, and everything at its
+//! end.
+//!
+//! Called by the shard's life. It must not decide what the shard does.
+
+use std::future::ready;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::io::AsyncWrite;
+
+use super::cpu_readings::CpuReadings;
+use super::engine::Engine;
+use super::intervals::{Meters, ShardInterval};
+use super::outbox::Outbox;
+use super::{Link, ShardError};
+use crate::clock::Nanos;
+use crate::wire::{FinalFrame, Frame, IntervalFrame, SLOT, WireError, encode_timings};
+use crate::workload::Workload;
+
+/// Interval between a shard's progress frames: four times a second looks alive and costs nothing.
+const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+
+/// Tells the supervisor how far the shard is, what it has to know at once, and hands over each interval once it is
+/// complete. Ends only by failing.
+pub(super) async fn report<W, T>(
+    engine: &Engine<W>,
+    outbox: &mut Outbox<T>,
+    vitals: &CpuReadings,
+) -> Result<(), ShardError>
+where
+    W: Workload,
+    T: AsyncWrite + Unpin,
+{
+    let clock = engine.clock();
+    let mut cut = engine.intervals(|intervals| intervals.next_cut(clock.now()));
+    let mut next_look = clock.now().plus(PROGRESS_EVERY);
+    loop {
+        tokio::select! {
+            messages = engine.gate().messages() => {
+                messages.iter().try_for_each(|message| outbox.queue(message))?;
+            }
+            () = tokio::time::sleep_until(clock.instant(next_look.min(cut))) => {
+                let now = clock.now();
+                let yet_to_go = engine.yet_to_go(now);
+                let is_cut = now >= cut;
+                let complete = engine.intervals(|intervals| {
+                    if is_cut {
+                        intervals.cut(now, meters(engine, vitals, now));
+                        cut = intervals.next_cut(now);
+                    }
+                    intervals.take_complete(yet_to_go)
+                });
+                for interval in complete {
+                    outbox.queue(&interval_frame(interval)?)?;
+                }
+                let open = if is_cut { engine.open_seconds() } else { Vec::new() };
+                if !open.is_empty() {
+                    outbox.queue(&Frame::Open(open))?;
+                }
+                queue_sends(engine, outbox, now)?;
+                outbox.queue(&Frame::Progress(Box::new(engine.progress())))?;
+                next_look = now.plus(PROGRESS_EVERY);
+            }
+        }
+        outbox.flush().await?;
+    }
+}
+
+fn meters<W: Workload>(engine: &Engine<W>, vitals: &CpuReadings, now: Nanos) -> Meters {
+    let gate = engine.gate();
+    Meters { cpu_us: vitals.used().cpu_us(), binding: gate.binding(now), standing: gate.standing() }
+}
+
+fn queue_sends<W, T>(engine: &Engine<W>, outbox: &mut Outbox<T>, now: Nanos) -> Result<(), WireError>
+where
+    W: Workload,
+    T: AsyncWrite + Unpin,
+{
+    engine.gate().take_sends(now).map_or(Ok(()), |sends| outbox.queue(&Frame::Sends(sends)))
+}
+
+/// Sends everything that is known of a shard whose attempts were over at `ended`.
+pub(super) async fn report_end<W, R, T>(
+    engine: &Engine<W>,
+    ended: Nanos,
+    link: &mut Link<R, T>,
+) -> Result<(), ShardError>
+where
+    W: Workload,
+    T: AsyncWrite + Unpin,
+{
+    let now = engine.clock().now();
+    let (usage, cpu) = link.vitals.end(now);
+    queue_rest(engine, link)?;
+    let [mut hosts, templates, sources] = engine.groups();
+    hosts.add_limits(&engine.gate().host_times(ended));
+    let last = engine.totals(|stats, peak_in_flight, last_done| {
+        Ok::<_, WireError>(FinalFrame {
+            counters: stats.counters.clone(),
+            timings: encode_timings(stats)?,
+            remaining: engine.progress().remaining,
+            received: engine.gate().received(),
+            peak_in_flight,
+            first_sent: engine.first_sent(),
+            last_done,
+            last_ended: engine.last_ended(),
+            budgets: engine.gate().budget_uses(),
+            timetable: engine.gate().timetable_use(),
+            longest_slack: engine.gate().longest_slack(),
+            warmup: engine.warmup(),
+            failures: engine.failures(),
+            hosts,
+            templates,
+            sources,
+            binding: engine.gate().binding(ended),
+            courtesy: engine.gate().courtesy(ended),
+            usage,
+            cpu,
+        })
+    })?;
+    link.outbox.queue(&Frame::Final(Box::new(last)))?;
+    Ok(link.outbox.flush().await?)
+}
+
+/// Queues what was said and done in the last moment, such as IDs given away, and the seconds that were not handed over yet.
+fn queue_rest<W, R, T>(engine: &Engine<W>, link: &mut Link<R, T>) -> Result<(), WireError>
+where
+    W: Workload,
+    T: AsyncWrite + Unpin,
+{
+    let Link { outbox, vitals, .. } = link;
+    let now = engine.clock().now();
+    let meters = meters(engine, vitals, now);
+    engine.gate().last_messages().iter().try_for_each(|message| outbox.queue(message))?;
+    for interval in engine.intervals(|intervals| intervals.take_all(meters)) {
+        outbox.queue(&interval_frame(interval)?)?;
+    }
+    queue_sends(engine, outbox, now.plus(SLOT))
+}
+
+fn interval_frame(interval: ShardInterval) -> Result<Frame, WireError> {
+    Ok(Frame::Interval(Box::new(IntervalFrame {
+        figures: interval.figures,
+        scheduled: interval.scheduled,
+        answers: interval.answers,
+        bins: interval.bins,
+        timings: encode_timings(&interval.stats)?,
+        counters: interval.stats.counters,
+        warmup: interval.warmup,
+    })))
+}
+
+/// Lets the workload finish. That may take longer than the supervisor waits for a report, so all seconds are handed over first, and
+/// progress is reported in the meantime. What the supervisor says is read no more. Returns when the attempts were over.
+pub(super) async fn finish<W, R, T>(engine: &Engine<W>, link: &mut Link<R, T>) -> Result<Nanos, ShardError>
+where
+    W: Workload,
+    T: AsyncWrite + Unpin,
+{
+    let ended = engine.clock().now();
+    // Nothing waits for the loop any more.
+    engine.end_beats(ended);
+    let mut finished = pin!(engine.finish_workload());
+    tokio::select! {
+        biased;
+        () = &mut finished => return Ok(ended),
+        () = ready(()) => queue_rest(engine, link)?,
+    }
+    link.outbox.queue(&Frame::Finishing)?;
+    loop {
+        link.outbox.flush().await?;
+        tokio::select! {
+            () = &mut finished => return Ok(ended),
+            () = tokio::time::sleep(PROGRESS_EVERY) => {
+                link.outbox.queue(&Frame::Progress(Box::new(engine.progress())))?;
+            }
+        }
+    }
+}
