@@ -10,7 +10,7 @@ use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::sample::Sample;
 
 use super::expect::SavedResponse;
-use crate::dataset::batch::{Body, Item};
+use crate::dataset::batch::{Item, ReceivedBody};
 use crate::dataset::writer::{FLUSH_EVERY, Writer};
 
 /// Collector of a shard's records.
@@ -81,7 +81,7 @@ impl Collector {
             content_type: response
                 .map(|(_, content_type)| content_type)
                 .filter(|content_type| !content_type.is_empty()),
-            body: body.map(|body| Body { bytes: &body.bytes, whole: body.length }),
+            body: body.map(|body| ReceivedBody { bytes: &body.bytes, whole: body.length }),
         });
     }
 }

@@ -26,19 +26,19 @@ pub struct Item<'a> {
     /// Content type of the last response.
     pub content_type: Option<&'a [u8]>,
     /// Body of the last response.
-    pub body: Option<Body<'a>>,
+    pub body: Option<ReceivedBody<'a>>,
 }
 
 /// Body of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Body<'a> {
+pub struct ReceivedBody<'a> {
     /// Its start, or all of it.
     pub bytes: &'a [u8],
     /// Length of all of it, bytes.
     pub whole: u64,
 }
 
-impl Body<'_> {
+impl ReceivedBody<'_> {
     /// True if the end of the body is missing.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
@@ -113,7 +113,7 @@ impl Batch {
                 at_us: head.at_us,
                 latency_us: head.latency_us,
                 content_type: take(head.content_type),
-                body: take(head.body).map(|bytes| Body { bytes, whole: head.whole }),
+                body: take(head.body).map(|bytes| ReceivedBody { bytes, whole: head.whole }),
             }
         })
     }

@@ -38,12 +38,12 @@ pub struct Checkpoint {
     /// Items that have a record in these bytes; before `--shuffle`.
     pub finished: Finished,
     /// Counts of these records.
-    pub tally: Tally,
+    pub tally: RecordCounts,
 }
 
 /// Counts of records. A field that is not saved counts nothing in a tally that was made from records.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tally {
+pub struct RecordCounts {
     /// Records by outcome.
     pub outcomes: BTreeMap<String, u64>,
     /// Requests for their items, in this session.
@@ -97,7 +97,7 @@ struct Payload {
     latency_us: Vec<(u64, u64)>,
 }
 
-impl Default for Tally {
+impl Default for RecordCounts {
     fn default() -> Self {
         Self { outcomes: BTreeMap::new(), attempts: 0, line_bytes: 0, at_us: None, latency_us: histogram() }
     }
@@ -111,7 +111,7 @@ fn histogram() -> Histogram<u64> {
     }
 }
 
-impl Tally {
+impl RecordCounts {
     /// Count a record but for its line: the outcome of its item, the requests for it, the time of the last one (µs since 1970), and its
     /// latency (µs).
     pub fn record(&mut self, outcome: &str, attempts: u32, at_us: Option<u64>, latency_us: Option<u64>) {
@@ -234,7 +234,7 @@ impl Checkpoint {
             latency_us.record_n(value, count).ok()?;
         }
         let records = outcomes.values().try_fold(0_u64, |records, count| records.checked_add(*count))?;
-        let tally = Tally { outcomes, attempts, line_bytes, at_us, latency_us };
+        let tally = RecordCounts { outcomes, attempts, line_bytes, at_us, latency_us };
         let adds_up = records == finished.len() && tally.latency_us.len() <= records;
         adds_up.then_some(Self { committed, digest, is_closed, finished, tally })
     }
@@ -251,7 +251,7 @@ pub(super) mod tests {
         let times = prop::collection::vec((any::<u32>(), any::<u64>(), prop::option::of(0..2 * LONGEST_US)), 60);
         (any_finished(), times, any::<(u64, [u8; 32], bool, u64)>()).prop_map(|(finished, times, rest)| {
             let (committed, digest, is_closed, line_bytes) = rest;
-            let mut tally = Tally { line_bytes, ..Tally::default() };
+            let mut tally = RecordCounts { line_bytes, ..RecordCounts::default() };
             for ((attempts, at_us, latency_us), _) in times.into_iter().zip(0..finished.len()) {
                 tally.record(["ok", "not_found", "reset"][(at_us % 3) as usize], attempts, Some(at_us), latency_us);
             }

@@ -15,7 +15,7 @@ mod warc;
 use std::io::{self, Write};
 
 use super::manifest::Manifest;
-use super::record::Record;
+use super::record::SavedRecord;
 use super::saved::{SavedCrawl, SavedError, SavedSegment};
 use crate::cli::CrawlFormat;
 
@@ -60,7 +60,7 @@ enum Use {
 /// Writer of a format.
 trait Sink {
     /// Write a record, which `line` holds.
-    fn record(&mut self, record: &Record<'_>, line: &str) -> Result<Use, SinkError>;
+    fn record(&mut self, record: &SavedRecord<'_>, line: &str) -> Result<Use, SinkError>;
 
     /// Write the end.
     fn finish(self: Box<Self>) -> io::Result<()>;
@@ -90,7 +90,7 @@ impl From<String> for SinkError {
 struct JsonLines<W>(W);
 
 impl<W: Write> Sink for JsonLines<W> {
-    fn record(&mut self, _: &Record<'_>, line: &str) -> Result<Use, SinkError> {
+    fn record(&mut self, _: &SavedRecord<'_>, line: &str) -> Result<Use, SinkError> {
         self.0.write_all(line.as_bytes())?;
         self.0.write_all(b"\n")?;
         Ok(Use::Written)
@@ -150,7 +150,7 @@ fn sink<W: Write + Send + 'static>(
 /// Call `each` for each committed record of a segment, with its line and the number of bytes read.
 fn records(
     segment: &SavedSegment,
-    mut each: impl FnMut(&Record<'_>, &str, u64) -> Result<(), SinkError>,
+    mut each: impl FnMut(&SavedRecord<'_>, &str, u64) -> Result<(), SinkError>,
 ) -> Result<(), CrawlExportError> {
     let damaged = |what: String| CrawlExportError::Damaged { file: segment.path.display().to_string(), what };
     let checkpoint = match &segment.checkpoint {
@@ -184,7 +184,7 @@ fn records(
         let wrong = |why: String| damaged(format!("the frame at byte {}: {why}", frame.bytes.start));
         let lines = str::from_utf8(frame.lines).map_err(|error| wrong(error.to_string()))?;
         for line in lines.split_terminator('\n') {
-            let record = Record::parse(line).map_err(|error| wrong(error.to_string()))?;
+            let record = SavedRecord::parse(line).map_err(|error| wrong(error.to_string()))?;
             each(&record, line, frame.bytes.end).map_err(|error| match error {
                 SinkError::Write(error) => CrawlExportError::Write(error),
                 SinkError::Record(why) => wrong(format!("ID {}: {why}", record.id)),

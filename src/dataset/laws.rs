@@ -8,7 +8,7 @@ use super::manifest::Fields;
 use super::segment::{FrameError, Frames, Header, SegmentEncoder, SegmentName};
 
 /// End of a reading: the place, and the error.
-type End = (u64, Option<String>);
+type FrameEnd = (u64, Option<String>);
 
 /// Source that yields few bytes at a time.
 struct Drops<'a>(&'a [u8]);
@@ -76,7 +76,7 @@ fn check_one(bytes: &[u8]) {
 }
 
 /// Read lines until the end or an error.
-fn read(input: impl Read) -> (Vec<u8>, End) {
+fn read(input: impl Read) -> (Vec<u8>, FrameEnd) {
     let mut frames = match Frames::open(input) {
         Ok(frames) => frames,
         Err(error) => return (Vec::new(), (0, Some(said(&error)))),

@@ -16,8 +16,8 @@ use crawlmark_harness::sample::Outcome;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use sha2::{Digest as _, Sha256};
 
-use super::batch::{Body, Item};
-use super::manifest::{Field, Fields};
+use super::batch::{Item, ReceivedBody};
+use super::manifest::{Fields, RecordField};
 
 /// Bytes of a digest that are saved.
 const DIGEST: usize = 16;
@@ -63,53 +63,53 @@ impl LineWriter {
         let fields = self.fields;
         line.extend_from_slice(b"{\"id\":");
         number(item.id, line);
-        if let Some(url) = item.url.filter(|_| fields.has(Field::Url)) {
+        if let Some(url) = item.url.filter(|_| fields.has(RecordField::Url)) {
             line.extend_from_slice(b",\"url\":");
             text(url, line);
         }
-        if let Some(status) = item.status.filter(|_| fields.has(Field::Status)) {
+        if let Some(status) = item.status.filter(|_| fields.has(RecordField::Status)) {
             line.extend_from_slice(b",\"status\":");
             number(u64::from(status), line);
         }
-        if fields.has(Field::Outcome) {
+        if fields.has(RecordField::Outcome) {
             line.extend_from_slice(b",\"outcome\":\"");
             line.extend_from_slice(outcome_name(item.outcome).as_bytes());
             line.push(b'"');
         }
-        if fields.has(Field::Attempts) {
+        if fields.has(RecordField::Attempts) {
             line.extend_from_slice(b",\"attempts\":");
             number(u64::from(item.attempts), line);
         }
-        if fields.has(Field::At) {
+        if fields.has(RecordField::At) {
             line.extend_from_slice(b",\"at\":\"");
             self.time(item.at_us, line);
             line.push(b'"');
         }
-        if let Some(latency_us) = item.latency_us.filter(|_| fields.has(Field::LatencyUs)) {
+        if let Some(latency_us) = item.latency_us.filter(|_| fields.has(RecordField::LatencyUs)) {
             line.extend_from_slice(b",\"latency_us\":");
             number(latency_us, line);
         }
-        if let Some(content_type) = item.content_type.filter(|_| fields.has(Field::ContentType)) {
+        if let Some(content_type) = item.content_type.filter(|_| fields.has(RecordField::ContentType)) {
             line.extend_from_slice(b",\"content_type\":");
             text(&String::from_utf8_lossy(content_type), line);
         }
-        if let Some(body) = item.body.filter(|_| fields.has(Field::Digest) || fields.has(Field::Body)) {
+        if let Some(body) = item.body.filter(|_| fields.has(RecordField::Digest) || fields.has(RecordField::Body)) {
             self.body(&body, item.content_type, line);
         }
         line.extend_from_slice(b"}\n");
     }
 
     /// Append the digest of a body, and the body.
-    fn body(&self, body: &Body<'_>, content_type: Option<&[u8]>, line: &mut Vec<u8>) {
+    fn body(&self, body: &ReceivedBody<'_>, content_type: Option<&[u8]>, line: &mut Vec<u8>) {
         let saved = Saved::of(body, content_type);
-        if self.fields.has(Field::Digest) {
+        if self.fields.has(RecordField::Digest) {
             line.extend_from_slice(b",\"digest\":\"");
             for byte in &saved.digest()[..DIGEST] {
                 line.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
             }
             line.push(b'"');
         }
-        if !self.fields.has(Field::Body) {
+        if !self.fields.has(RecordField::Body) {
             return;
         }
         line.extend_from_slice(b",\"body\":");
@@ -163,7 +163,7 @@ impl LineWriter {
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 impl<'a> Saved<'a> {
-    fn of(body: &Body<'a>, content_type: Option<&[u8]>) -> Self {
+    fn of(body: &ReceivedBody<'a>, content_type: Option<&[u8]>) -> Self {
         match std::str::from_utf8(body.bytes) {
             Ok(text) if !body.is_cut() && content_type.is_some_and(is_json_type) && is_json(text) => {
                 Self::Json(text.as_bytes())

@@ -56,7 +56,7 @@ pub enum LogError {
 }
 
 /// Writer of a segment and its checkpoint.
-pub struct Log<D: Disk> {
+pub struct SegmentLog<D: Disk> {
     disk: D,
     name: SegmentName,
     durability: Durability,
@@ -77,7 +77,7 @@ pub struct Log<D: Disk> {
     committed_at: Nanos,
 }
 
-impl<D: Disk> Log<D> {
+impl<D: Disk> SegmentLog<D> {
     /// Create the segment of a writer, with a checkpoint of no records.
     ///
     /// # Errors

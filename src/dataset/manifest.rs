@@ -195,7 +195,7 @@ impl Durability {
 
 /// Field of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Field {
+pub enum RecordField {
     /// ID in the URL.
     Id,
     /// URL, where it is not the template with the ID.
@@ -218,7 +218,7 @@ pub enum Field {
     Body,
 }
 
-impl Field {
+impl RecordField {
     /// Every field, in the order of a record, by its key.
     pub const ALL: [(Self, &str); 10] = [
         (Self::Id, "id"),
@@ -241,27 +241,27 @@ pub struct Fields(u16);
 
 impl Default for Fields {
     fn default() -> Self {
-        Self((1 << Field::ALL.len()) - 1)
+        Self((1 << RecordField::ALL.len()) - 1)
     }
 }
 
 impl Fields {
     /// True if the field is one of them.
     #[must_use]
-    pub const fn has(self, field: Field) -> bool {
+    pub const fn has(self, field: RecordField) -> bool {
         self.0 & (1 << field as u16) != 0
     }
 
     /// Return their keys, in the order of a record.
     pub fn keys(self) -> impl Iterator<Item = &'static str> {
-        Field::ALL.into_iter().filter(move |(field, _)| self.has(*field)).map(|(_, key)| key)
+        RecordField::ALL.into_iter().filter(move |(field, _)| self.has(*field)).map(|(_, key)| key)
     }
 
     fn of<'a>(mut keys: impl Iterator<Item = &'a str>) -> Result<Self, String> {
-        keys.try_fold(Self(1 << Field::Id as u16), |fields, key| {
-            let found = Field::ALL.into_iter().find(|(_, name)| *name == key);
+        keys.try_fold(Self(1 << RecordField::Id as u16), |fields, key| {
+            let found = RecordField::ALL.into_iter().find(|(_, name)| *name == key);
             let (field, _) = found.ok_or_else(|| {
-                let all: Vec<&str> = Field::ALL.into_iter().map(|(_, name)| name).collect();
+                let all: Vec<&str> = RecordField::ALL.into_iter().map(|(_, name)| name).collect();
                 format!("`{key}` is not a field of a record: use some of {}", all.join(", "))
             })?;
             Ok(Self(fields.0 | 1 << field as u16))

@@ -14,39 +14,39 @@ const DIGEST_BYTES: usize = 16;
 
 /// A record. Each field but the ID may be absent: `--save-fields` leaves fields out, and an item without a response has no status.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Record<'a> {
+pub(crate) struct SavedRecord<'a> {
     /// ID in the URL.
     pub(crate) id: u64,
     /// URL, where it is not the template with the ID.
     #[serde(borrow, default)]
-    pub(crate) url: Option<Text<'a>>,
+    pub(crate) url: Option<RecordText<'a>>,
     /// HTTP status.
     #[serde(default)]
     pub(crate) status: Option<u16>,
     /// Outcome, by the name that results use.
     #[serde(borrow, default)]
-    pub(crate) outcome: Option<Text<'a>>,
+    pub(crate) outcome: Option<RecordText<'a>>,
     /// Requests for the item.
     #[serde(default)]
     pub(crate) attempts: Option<u32>,
     /// Time at which the last request was sent, RFC 3339 in UTC.
     #[serde(borrow, default)]
-    pub(crate) at: Option<Text<'a>>,
+    pub(crate) at: Option<RecordText<'a>>,
     /// Service time of the last request, µs.
     #[serde(default)]
     pub(crate) latency_us: Option<u64>,
     /// Content type of the response.
     #[serde(borrow, default)]
-    pub(crate) content_type: Option<Text<'a>>,
+    pub(crate) content_type: Option<RecordText<'a>>,
     /// First 128 bits of the SHA-256 of the saved body, hexadecimal.
     #[serde(borrow, default)]
-    pub(crate) digest: Option<Text<'a>>,
+    pub(crate) digest: Option<RecordText<'a>>,
     #[serde(skip)]
     line: &'a str,
     #[serde(borrow, default, deserialize_with = "even_null")]
     body: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    body_encoding: Option<Text<'a>>,
+    body_encoding: Option<RecordText<'a>>,
     /// Length of the whole body, bytes, where it was cut.
     #[serde(default)]
     pub(crate) body_bytes: Option<u64>,
@@ -55,11 +55,11 @@ pub(crate) struct Record<'a> {
 /// Text of a record, borrowed from its line unless the line escapes some of it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+pub(crate) struct RecordText<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// A saved body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Body<'a> {
+pub(crate) enum SavedBody<'a> {
     /// JSON, as it was received but for line breaks between its tokens.
     Json(&'a str),
     /// Text.
@@ -68,7 +68,7 @@ pub(crate) enum Body<'a> {
     Binary(Vec<u8>),
 }
 
-impl<'a> Record<'a> {
+impl<'a> SavedRecord<'a> {
     /// Parse a line.
     ///
     /// # Errors
@@ -119,20 +119,20 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// When it is in an unknown encoding, or not in the one that it names.
-    pub(crate) fn body(&self) -> Result<Option<Body<'a>>, String> {
+    pub(crate) fn body(&self) -> Result<Option<SavedBody<'a>>, String> {
         let Some(raw) = self.body.map(RawValue::get) else { return Ok(None) };
         if !raw.starts_with('"') {
             // White space around JSON is part of the body.
             let start = raw.as_ptr().addr() - self.line.as_ptr().addr();
             let (before, after) = (&self.line[..start], &self.line[start + raw.len()..]);
             let (start, end) = (before.trim_end().len(), self.line.len() - after.trim_start().len());
-            return Ok(Some(Body::Json(&self.line[start..end])));
+            return Ok(Some(SavedBody::Json(&self.line[start..end])));
         }
-        let Text(text) = serde_json::from_str(raw).map_err(|error| error.to_string())?;
-        match self.body_encoding.as_ref().map(|Text(name)| &**name) {
-            None => Ok(Some(Body::Text(text))),
+        let RecordText(text) = serde_json::from_str(raw).map_err(|error| error.to_string())?;
+        match self.body_encoding.as_ref().map(|RecordText(name)| &**name) {
+            None => Ok(Some(SavedBody::Text(text))),
             Some("base64") => match STANDARD.decode(text.as_bytes()) {
-                Ok(bytes) => Ok(Some(Body::Binary(bytes))),
+                Ok(bytes) => Ok(Some(SavedBody::Binary(bytes))),
                 Err(error) => Err(format!("the body is not base64: {error}")),
             },
             Some(other) => Err(format!("`{other}` is not an encoding of bodies: base64 is the only one")),
@@ -144,7 +144,7 @@ impl<'a> Record<'a> {
     /// # Errors
     /// When it is no such time.
     pub(crate) fn at_us(&self) -> Result<Option<u64>, String> {
-        let Some(Text(text)) = &self.at else { return Ok(None) };
+        let Some(RecordText(text)) = &self.at else { return Ok(None) };
         let time =
             humantime::parse_rfc3339(text).ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         let us = time.and_then(|since| u64::try_from(since.as_micros()).ok());
@@ -180,11 +180,11 @@ impl<'a> Scanner<'a> {
         digits.parse().ok().filter(|_| is_plain)
     }
 
-    fn text(&mut self) -> Option<Text<'a>> {
+    fn text(&mut self) -> Option<RecordText<'a>> {
         let text = self.0.strip_prefix('"')?;
         let end = text.bytes().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20))?;
         self.0 = text[end..].strip_prefix('"')?;
-        Some(Text(text[..end].into()))
+        Some(RecordText(text[..end].into()))
     }
 
     /// Return the JSON up to the brace that ends the line.
@@ -195,7 +195,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-impl Body<'_> {
+impl SavedBody<'_> {
     /// Return the bytes that were saved.
     #[must_use]
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -235,10 +235,10 @@ mod tests {
     use super::*;
     use crate::dataset::batch::{self, Item};
     use crate::dataset::line::{LineWriter, outcome_name};
-    use crate::dataset::manifest::{Field, Fields};
+    use crate::dataset::manifest::{Fields, RecordField};
 
-    fn text<'a>(text: Option<&'a Text<'_>>) -> Option<&'a str> {
-        text.map(|Text(text)| &**text)
+    fn text<'a>(text: Option<&'a RecordText<'_>>) -> Option<&'a str> {
+        text.map(|RecordText(text)| &**text)
     }
 
     /// Body of any kind, with its content type.
@@ -278,7 +278,7 @@ mod tests {
             latency_us: Option<u64>, outcome in prop::sample::select(vec![Outcome::Ok, Outcome::NotFound, Outcome::Error(ErrorKind::Reset)]),
             body in prop::option::of(body()), most in prop::option::of(0..40_usize), left_out in 0..1_024_u16,
         ) {
-            let keys = Field::ALL.iter().filter(|(field, _)| left_out >> *field as u16 & 1 == 0).map(|(_, key)| *key);
+            let keys = RecordField::ALL.iter().filter(|(field, _)| left_out >> *field as u16 & 1 == 0).map(|(_, key)| *key);
             let fields: Fields = std::iter::once("id").chain(keys).collect::<Vec<_>>().join(",").parse().unwrap();
             let has = |field| fields.has(field).then_some(());
             let whole = body.as_ref().map_or(&[][..], |(bytes, _)| bytes);
@@ -286,7 +286,7 @@ mod tests {
             let content_type = body.as_ref().map(|(_, content_type)| content_type.as_bytes());
             let item = Item {
                 number: 0, id, url: url.as_deref(), status, outcome, attempts, at_us, latency_us, content_type,
-                body: body.as_ref().map(|_| batch::Body { bytes: saved, whole: whole.len() as u64 }),
+                body: body.as_ref().map(|_| batch::ReceivedBody { bytes: saved, whole: whole.len() as u64 }),
             };
             let mut line = Vec::new();
             LineWriter::new(fields).append(&item, &mut line);
@@ -294,20 +294,20 @@ mod tests {
             let line = line.strip_suffix('\n').unwrap();
             prop_assert!(!line.contains('\n'));
 
-            let record = Record::parse(line).unwrap();
-            if let Ok(scanned) = Record::scan(line) {
-                let parsed = Record { line, ..serde_json::from_str(line).unwrap() };
+            let record = SavedRecord::parse(line).unwrap();
+            if let Ok(scanned) = SavedRecord::scan(line) {
+                let parsed = SavedRecord { line, ..serde_json::from_str(line).unwrap() };
                 prop_assert_eq!(format!("{scanned:?}"), format!("{parsed:?}"));
             }
             prop_assert_eq!(record.id, id);
-            prop_assert_eq!(text(record.url.as_ref()), url.as_deref().filter(|_| has(Field::Url).is_some()));
-            prop_assert_eq!(record.status, status.filter(|_| has(Field::Status).is_some()));
-            prop_assert_eq!(text(record.outcome.as_ref()), has(Field::Outcome).map(|()| outcome_name(outcome)));
-            prop_assert_eq!(record.attempts, has(Field::Attempts).map(|()| attempts));
-            prop_assert_eq!(record.at_us(), Ok(has(Field::At).map(|()| at_us)));
-            prop_assert_eq!(record.latency_us, latency_us.filter(|_| has(Field::LatencyUs).is_some()));
-            prop_assert_eq!(text(record.content_type.as_ref()).map(str::as_bytes), content_type.filter(|_| has(Field::ContentType).is_some()));
-            let has_body = has(Field::Body).filter(|()| body.is_some());
+            prop_assert_eq!(text(record.url.as_ref()), url.as_deref().filter(|_| has(RecordField::Url).is_some()));
+            prop_assert_eq!(record.status, status.filter(|_| has(RecordField::Status).is_some()));
+            prop_assert_eq!(text(record.outcome.as_ref()), has(RecordField::Outcome).map(|()| outcome_name(outcome)));
+            prop_assert_eq!(record.attempts, has(RecordField::Attempts).map(|()| attempts));
+            prop_assert_eq!(record.at_us(), Ok(has(RecordField::At).map(|()| at_us)));
+            prop_assert_eq!(record.latency_us, latency_us.filter(|_| has(RecordField::LatencyUs).is_some()));
+            prop_assert_eq!(text(record.content_type.as_ref()).map(str::as_bytes), content_type.filter(|_| has(RecordField::ContentType).is_some()));
+            let has_body = has(RecordField::Body).filter(|()| body.is_some());
             let read = record.body().unwrap();
             prop_assert_eq!(read.is_some(), has_body.is_some());
             let Some(read) = read else { return Ok(()) };
@@ -318,9 +318,9 @@ mod tests {
             prop_assert_eq!(record.body_bytes, is_cut.then_some(whole.len() as u64));
             let unbroken = |bytes: &[u8]| bytes.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte }).collect::<Vec<_>>();
             match read {
-                Body::Json(json) => prop_assert_eq!(json.as_bytes(), unbroken(saved)),
+                SavedBody::Json(json) => prop_assert_eq!(json.as_bytes(), unbroken(saved)),
                 // A character that was cut in two is left out.
-                Body::Text(text) if is_cut => prop_assert!(saved.starts_with(text.as_bytes()) && saved.len() - text.len() < 4),
+                SavedBody::Text(text) if is_cut => prop_assert!(saved.starts_with(text.as_bytes()) && saved.len() - text.len() < 4),
                 read => prop_assert_eq!(read.bytes(), saved),
             }
         }

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 
 use sha2::{Digest as _, Sha256};
 
-use super::checkpoint::{Checkpoint, CheckpointError, Tally};
+use super::checkpoint::{Checkpoint, CheckpointError, RecordCounts};
 use super::disk::{Disk, DiskError};
 use super::finished::Finished;
 use super::log::put_checkpoint;
 use super::manifest::Durability;
-use super::record::{Record, Text};
+use super::record::{RecordText, SavedRecord};
 use super::segment::{FrameError, Frames, SegmentName};
 
 /// State of a saved crawl.
@@ -23,7 +23,7 @@ pub struct Recovered {
     /// Items that have a record.
     pub finished: Finished,
     /// Counts of the records.
-    pub tally: Tally,
+    pub tally: RecordCounts,
     /// Number of the last session; 0 without any.
     pub sessions: u32,
     /// Sentences about what was rebuilt.
@@ -231,10 +231,10 @@ fn digest_of<D: Disk>(disk: &D, name: &str, length: u64) -> io::Result<[u8; 32]>
 
 /// Count a record.
 fn count(line: &str, checkpoint: &mut Checkpoint, item_of: &impl Fn(u64) -> Result<u64, String>) -> Result<(), String> {
-    let record = Record::parse(line).map_err(|error| format!("it holds a line that is no record: {error}"))?;
+    let record = SavedRecord::parse(line).map_err(|error| format!("it holds a line that is no record: {error}"))?;
     let item = item_of(record.id)?;
     checkpoint.finished.insert(item).map_err(|_| format!("it holds ID {} twice", record.id))?;
-    let outcome = record.outcome.as_ref().map_or(UNKNOWN, |Text(outcome)| outcome);
+    let outcome = record.outcome.as_ref().map_or(UNKNOWN, |RecordText(outcome)| outcome);
     checkpoint.tally.record(outcome, record.attempts.unwrap_or(0), record.at_us()?, record.latency_us);
     checkpoint.tally.line_bytes += line.len() as u64 + 1;
     Ok(())

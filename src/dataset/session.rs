@@ -14,9 +14,9 @@ use crawlmark_harness::supervisor::Left;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::report::SavedSession;
 
-use super::checkpoint::{Checkpoint, Tally};
+use super::checkpoint::{Checkpoint, RecordCounts};
 use super::disk::{Directory, DiskError};
-use super::log::{Log, LogError, Steps};
+use super::log::{LogError, SegmentLog, Steps};
 use super::manifest::Saved;
 use super::recover::recover_one;
 use super::segment::{Header, SegmentName};
@@ -48,7 +48,7 @@ impl Session {
         let name = SegmentName { session: *number, shard, life };
         let header = Header::new(name, TOOL, plan, saved.fields);
         let disk = Directory::new(place);
-        let log = Log::create(disk.clone(), &header, saved, Steps::default())?;
+        let log = SegmentLog::create(disk.clone(), &header, saved, Steps::default())?;
         let started = Writer::start(log, saved.clone(), clock);
         Ok(started.map_err(DiskError::of(&disk, "start the writer of", &name.segment()))?)
     }
@@ -81,7 +81,7 @@ impl Session {
     /// # Errors
     /// When a file cannot be read.
     pub fn figures(&self) -> io::Result<Vec<SavedSession>> {
-        let mut sessions: BTreeMap<u32, (Tally, u64, u64)> =
+        let mut sessions: BTreeMap<u32, (RecordCounts, u64, u64)> =
             (1..=self.number).map(|number| (number, Default::default())).collect();
         for entry in fs::read_dir(&self.place)? {
             let entry = entry?;
@@ -96,8 +96,8 @@ impl Session {
     }
 }
 
-fn figures((session, (tally, items, bytes)): (u32, (Tally, u64, u64))) -> SavedSession {
-    let Tally { attempts, at_us, latency_us, .. } = tally;
+fn figures((session, (tally, items, bytes)): (u32, (RecordCounts, u64, u64))) -> SavedSession {
+    let RecordCounts { attempts, at_us, latency_us, .. } = tally;
     let moment =
         |us: u64| humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + Duration::from_micros(us)).to_string();
     let percentile = |part: f64| (!latency_us.is_empty()).then(|| latency_us.value_at_quantile(part));

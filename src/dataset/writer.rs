@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 use super::batch::{Batch, Item};
 use super::disk::Disk;
-use super::log::{Log, LogError};
+use super::log::{LogError, SegmentLog};
 use super::manifest::{Bodies, Saved};
 
 /// Batches between the two threads: 4 MiB, which 100,000 records a second of 300 bytes fill in 100 ms, so that waiting for the disk at a
@@ -35,7 +35,7 @@ pub const FLUSH_EVERY: Duration = Duration::from_millis(250);
 
 /// State that both threads see.
 #[derive(Debug, Default)]
-struct Shared {
+struct WriterState {
     /// Batches in the queue.
     queued: AtomicUsize,
     /// Told of each change of the queue, and of the end.
@@ -48,7 +48,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Writer {
     saved: Saved,
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     batch: RefCell<Batch>,
     /// None once everything was sent.
     full: RefCell<Option<SyncSender<Batch>>>,
@@ -60,13 +60,13 @@ impl Writer {
     ///
     /// # Errors
     /// When the system has no further thread.
-    pub fn start<D>(log: Log<D>, saved: Saved, clock: Clock) -> io::Result<Self>
+    pub fn start<D>(log: SegmentLog<D>, saved: Saved, clock: Clock) -> io::Result<Self>
     where
         D: Disk<File: Send> + Send + 'static,
     {
         let (full, batches) = sync_channel(QUEUE);
         let (recycled, empty) = channel();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriterState::default());
         let of_thread = Arc::clone(&shared);
         // After the fork, as rule 11 of the design allows: the disk must not stop the crawl.
         thread::Builder::new().name("writer".to_owned()).spawn(move || {
@@ -170,9 +170,9 @@ impl Writer {
 
 /// Write batches until there are no more.
 fn write<D: Disk>(
-    mut log: Log<D>,
+    mut log: SegmentLog<D>,
     clock: Clock,
-    shared: &Shared,
+    shared: &WriterState,
     (batches, recycled): (&Receiver<Batch>, &Sender<Batch>),
 ) -> Result<(), LogError> {
     loop {
@@ -201,7 +201,7 @@ mod tests {
     use crawlmark_harness::units::IdRange;
 
     use super::*;
-    use crate::dataset::batch::Body;
+    use crate::dataset::batch::ReceivedBody;
     use crate::dataset::checkpoint::Checkpoint;
     use crate::dataset::disk::Directory;
     use crate::dataset::log::Steps;
@@ -218,13 +218,13 @@ mod tests {
         let saved =
             Saved { fields: Fields::default(), bodies: Bodies::Good, max_body: 1 << 20, durability: Durability::Power };
         let header = Header::new(NAME, "crawlmark", "plan", saved.fields);
-        let log = Log::create(Directory::new(place), &header, &saved, steps).unwrap();
+        let log = SegmentLog::create(Directory::new(place), &header, &saved, steps).unwrap();
         Writer::start(log, saved, Clock::start()).unwrap()
     }
 
     fn push(writer: &Writer, number: u64, body: &[u8]) {
         let whole = body.len() as u64;
-        let (outcome, body) = (Outcome::Ok, Some(Body { bytes: body, whole }));
+        let (outcome, body) = (Outcome::Ok, Some(ReceivedBody { bytes: body, whole }));
         let (status, attempts, at_us) = (Some(200), 1, 1);
         let (url, latency_us, content_type) = (None, None, None);
         writer.push(&Item {

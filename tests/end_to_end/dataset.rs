@@ -12,7 +12,7 @@ use std::process::Command;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crawlmark::crawl::Shuffle;
-use crawlmark::dataset::checkpoint::{Checkpoint, Tally};
+use crawlmark::dataset::checkpoint::{Checkpoint, RecordCounts};
 use crawlmark::dataset::finished::Finished;
 use crawlmark::dataset::manifest::{self, Bodies, Durability, Fields, Manifest, Saved, ShuffledRange};
 use crawlmark::dataset::segment::{self, Header, SegmentEncoder, SegmentName};
@@ -141,7 +141,7 @@ impl SavedCrawl {
         };
         let (mut bytes, mut encoder) = (Vec::new(), SegmentEncoder::new(3).unwrap());
         encoder.begin(&header, &mut bytes).unwrap();
-        let (finished, tally) = (Finished::default(), Tally::default());
+        let (finished, tally) = (Finished::default(), RecordCounts::default());
         let checkpoint = Checkpoint { committed: 0, digest: [0; 32], is_closed: false, finished, tally };
         SavedSegment { name, bytes, encoder, written: checkpoint.clone(), checkpoint }
     }

@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Sink, SinkError, Use};
-use crate::dataset::manifest::{Field, Manifest};
-use crate::dataset::record::{Body, Record, Text};
+use crate::dataset::manifest::{Manifest, RecordField};
+use crate::dataset::record::{RecordText, SavedBody, SavedRecord};
 
 /// Columns behind the body.
 const OF_BODY: [&str; 2] = ["body_encoding", "body_bytes"];
@@ -16,7 +16,7 @@ const OF_BODY: [&str; 2] = ["body_encoding", "body_bytes"];
 /// Writer of CSV.
 pub(super) struct Csv<W> {
     output: W,
-    columns: Vec<Field>,
+    columns: Vec<RecordField>,
     row: Vec<u8>,
 }
 
@@ -27,9 +27,9 @@ impl<W: Write> Csv<W> {
     /// When it cannot be written.
     pub(super) fn new(manifest: &Manifest, mut output: W) -> io::Result<Self> {
         let fields = manifest.saved.fields;
-        let columns: Vec<Field> =
-            Field::ALL.into_iter().map(|(field, _)| field).filter(|field| fields.has(*field)).collect();
-        let of_body = OF_BODY.into_iter().filter(|_| fields.has(Field::Body));
+        let columns: Vec<RecordField> =
+            RecordField::ALL.into_iter().map(|(field, _)| field).filter(|field| fields.has(*field)).collect();
+        let of_body = OF_BODY.into_iter().filter(|_| fields.has(RecordField::Body));
         let names: Vec<&str> = fields.keys().chain(of_body).collect();
         write!(output, "{}\r\n", names.join(","))?;
         Ok(Self { output, columns, row: Vec::new() })
@@ -37,40 +37,40 @@ impl<W: Write> Csv<W> {
 }
 
 impl<W: Write> Sink for Csv<W> {
-    fn record(&mut self, record: &Record<'_>, _: &str) -> Result<Use, SinkError> {
+    fn record(&mut self, record: &SavedRecord<'_>, _: &str) -> Result<Use, SinkError> {
         self.row.clear();
         for field in &self.columns {
-            if *field != Field::Id {
+            if *field != RecordField::Id {
                 self.row.push(b',');
             }
-            let text = |text: &Option<Text<'_>>, row: &mut Vec<u8>| {
-                if let Some(Text(text)) = text {
+            let text = |text: &Option<RecordText<'_>>, row: &mut Vec<u8>| {
+                if let Some(RecordText(text)) = text {
                     quote(text, row);
                 }
             };
             let row = &mut self.row;
             match field {
-                Field::Id => number(Some(record.id), row)?,
-                Field::Url => text(&record.url, row),
-                Field::Status => number(record.status, row)?,
-                Field::Outcome => text(&record.outcome, row),
-                Field::Attempts => number(record.attempts, row)?,
-                Field::At => text(&record.at, row),
-                Field::LatencyUs => number(record.latency_us, row)?,
-                Field::ContentType => text(&record.content_type, row),
-                Field::Digest => text(&record.digest, row),
-                Field::Body => {
+                RecordField::Id => number(Some(record.id), row)?,
+                RecordField::Url => text(&record.url, row),
+                RecordField::Status => number(record.status, row)?,
+                RecordField::Outcome => text(&record.outcome, row),
+                RecordField::Attempts => number(record.attempts, row)?,
+                RecordField::At => text(&record.at, row),
+                RecordField::LatencyUs => number(record.latency_us, row)?,
+                RecordField::ContentType => text(&record.content_type, row),
+                RecordField::Digest => text(&record.digest, row),
+                RecordField::Body => {
                     match record.body()? {
                         None => row.push(b','),
-                        Some(Body::Json(text)) => {
+                        Some(SavedBody::Json(text)) => {
                             quote(text, row);
                             row.push(b',');
                         }
-                        Some(Body::Text(text)) => {
+                        Some(SavedBody::Text(text)) => {
                             quote(&text, row);
                             row.push(b',');
                         }
-                        Some(Body::Binary(bytes)) => {
+                        Some(SavedBody::Binary(bytes)) => {
                             row.extend_from_slice(STANDARD.encode(bytes).as_bytes());
                             row.extend_from_slice(b",base64");
                         }

@@ -13,8 +13,8 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
 use super::{Sink, SinkError, Use};
-use crate::dataset::manifest::{Field, Manifest};
-use crate::dataset::record::{Record, Text};
+use crate::dataset::manifest::{Manifest, RecordField};
+use crate::dataset::record::{RecordText, SavedRecord};
 
 /// Rows of a row group at most: what `DuckDB` takes at a time.
 const MOST_ROWS: usize = 122_880;
@@ -23,18 +23,18 @@ const MOST_ROWS: usize = 122_880;
 const MOST_BYTES: usize = 64 << 20;
 
 /// Columns by field, as the schema has them. A body that was cut has `body_bytes`.
-const COLUMNS: [(Field, &str); 11] = [
-    (Field::Id, "required int64 id (integer(64,false))"),
-    (Field::Url, "optional binary url (string)"),
-    (Field::Status, "optional int32 status (integer(16,false))"),
-    (Field::Outcome, "optional binary outcome (string)"),
-    (Field::Attempts, "optional int32 attempts (integer(32,false))"),
-    (Field::At, "optional int64 at (timestamp(micros,true))"),
-    (Field::LatencyUs, "optional int64 latency_us (integer(64,false))"),
-    (Field::ContentType, "optional binary content_type (string)"),
-    (Field::Digest, "optional binary digest (string)"),
-    (Field::Body, "optional binary body"),
-    (Field::Body, "optional int64 body_bytes (integer(64,false))"),
+const COLUMNS: [(RecordField, &str); 11] = [
+    (RecordField::Id, "required int64 id (integer(64,false))"),
+    (RecordField::Url, "optional binary url (string)"),
+    (RecordField::Status, "optional int32 status (integer(16,false))"),
+    (RecordField::Outcome, "optional binary outcome (string)"),
+    (RecordField::Attempts, "optional int32 attempts (integer(32,false))"),
+    (RecordField::At, "optional int64 at (timestamp(micros,true))"),
+    (RecordField::LatencyUs, "optional int64 latency_us (integer(64,false))"),
+    (RecordField::ContentType, "optional binary content_type (string)"),
+    (RecordField::Digest, "optional binary digest (string)"),
+    (RecordField::Body, "optional binary body"),
+    (RecordField::Body, "optional int64 body_bytes (integer(64,false))"),
 ];
 
 /// Columns whose values hardly ever come twice.
@@ -43,13 +43,13 @@ const UNIQUE: [&str; 5] = ["id", "at", "latency_us", "digest", "body"];
 /// Writer of Parquet.
 pub(super) struct Parquet<W: Write + Send> {
     output: SerializedFileWriter<W>,
-    columns: Vec<(Field, Column)>,
+    columns: Vec<(RecordField, ParquetColumn)>,
     rows: usize,
     bytes: usize,
 }
 
 /// Values of a column that are not written yet, and for each row 1 or, where it has none, 0.
-struct Column {
+struct ParquetColumn {
     levels: Vec<i16>,
     values: Values,
 }
@@ -87,13 +87,13 @@ impl<W: Write + Send> Parquet<W> {
         }
         let output =
             SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties.build())).map_err(io_error)?;
-        let empty = |(field, text): (Field, &str)| {
+        let empty = |(field, text): (RecordField, &str)| {
             let values = match text {
                 text if text.contains("int32") => Values::Int32(Vec::new()),
                 text if text.contains("int64") => Values::Int64(Vec::new()),
                 _ => Values::Bytes(Vec::new()),
             };
-            (field, Column { levels: Vec::new(), values })
+            (field, ParquetColumn { levels: Vec::new(), values })
         };
         Ok(Self { output, columns: columns().map(empty).collect(), rows: 0, bytes: 0 })
     }
@@ -104,9 +104,9 @@ impl<W: Write + Send> Parquet<W> {
             return Ok(());
         }
         let mut group = self.output.next_row_group()?;
-        for (field, Column { levels, values }) in &mut self.columns {
+        for (field, ParquetColumn { levels, values }) in &mut self.columns {
             let Some(mut column) = group.next_column()? else { break };
-            let levels = (*field != Field::Id).then_some(&levels[..]);
+            let levels = (*field != RecordField::Id).then_some(&levels[..]);
             match (column.untyped(), values) {
                 (ColumnWriter::Int32ColumnWriter(column), Values::Int32(values)) => {
                     column.write_batch(values, levels, None)?;
@@ -130,7 +130,7 @@ impl<W: Write + Send> Parquet<W> {
     }
 }
 
-impl Column {
+impl ParquetColumn {
     fn push(&mut self, value: &Value<'_>) {
         self.levels.push(i16::from(!matches!(value, Value::Absent)));
         match (&mut self.values, value) {
@@ -158,27 +158,27 @@ impl<'a> Value<'a> {
         number.map_or(Self::Absent, |number| Self::Number(number.into()))
     }
 
-    fn text(text: Option<&'a Text<'_>>) -> Self {
-        text.map_or(Self::Absent, |Text(text)| Self::Bytes(text.as_bytes()))
+    fn text(text: Option<&'a RecordText<'_>>) -> Self {
+        text.map_or(Self::Absent, |RecordText(text)| Self::Bytes(text.as_bytes()))
     }
 }
 
 impl<W: Write + Send> Sink for Parquet<W> {
-    fn record(&mut self, record: &Record<'_>, line: &str) -> Result<Use, SinkError> {
+    fn record(&mut self, record: &SavedRecord<'_>, line: &str) -> Result<Use, SinkError> {
         let (body, at_us) = (record.body()?, record.at_us()?);
         for (field, column) in &mut self.columns {
             let value = match field {
-                Field::Id => Value::Number(record.id),
-                Field::Url => Value::text(record.url.as_ref()),
-                Field::Status => Value::number(record.status),
-                Field::Outcome => Value::text(record.outcome.as_ref()),
-                Field::Attempts => Value::number(record.attempts),
-                Field::At => Value::number(at_us),
-                Field::LatencyUs => Value::number(record.latency_us),
-                Field::ContentType => Value::text(record.content_type.as_ref()),
-                Field::Digest => Value::text(record.digest.as_ref()),
-                Field::Body if matches!(column.values, Values::Int64(_)) => Value::number(record.body_bytes),
-                Field::Body => body.as_ref().map_or(Value::Absent, |body| Value::Bytes(body.bytes())),
+                RecordField::Id => Value::Number(record.id),
+                RecordField::Url => Value::text(record.url.as_ref()),
+                RecordField::Status => Value::number(record.status),
+                RecordField::Outcome => Value::text(record.outcome.as_ref()),
+                RecordField::Attempts => Value::number(record.attempts),
+                RecordField::At => Value::number(at_us),
+                RecordField::LatencyUs => Value::number(record.latency_us),
+                RecordField::ContentType => Value::text(record.content_type.as_ref()),
+                RecordField::Digest => Value::text(record.digest.as_ref()),
+                RecordField::Body if matches!(column.values, Values::Int64(_)) => Value::number(record.body_bytes),
+                RecordField::Body => body.as_ref().map_or(Value::Absent, |body| Value::Bytes(body.bytes())),
             };
             column.push(&value);
         }

@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 
 use super::{CrawlExportError, Sink, SinkError, Use};
 use crate::crawl::{IdFormat, Template};
-use crate::dataset::manifest::{Field, Manifest};
-use crate::dataset::record::{Record, Text, hex};
+use crate::dataset::manifest::{Manifest, RecordField};
+use crate::dataset::record::{RecordText, SavedRecord, hex};
 
 /// Start of a gzip member (RFC 1952) without a name or time.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
@@ -65,12 +65,12 @@ impl<W: Write> Warc<W> {
     /// When the crawl saved no bodies, or not the URLs of several templates; or when it cannot be written.
     pub(super) fn new(manifest: &Manifest, output: W) -> Result<Self, CrawlExportError> {
         let fields = manifest.saved.fields;
-        if !fields.has(Field::Body) {
+        if !fields.has(RecordField::Body) {
             let why = "--to warc: this crawl saved no bodies, and WARC holds nothing else. Export as csv or jsonl";
             return Err(CrawlExportError::Lacking(why.to_owned()));
         }
         let urls = Urls::of(manifest);
-        if urls.is_none() && !fields.has(Field::Url) {
+        if urls.is_none() && !fields.has(RecordField::Url) {
             let why = "--to warc: this crawl of several URLs did not save the URL of each record, which WARC needs. Export as csv or \
                        jsonl";
             return Err(CrawlExportError::Lacking(why.to_owned()));
@@ -126,16 +126,17 @@ impl<W: Write> Warc<W> {
 }
 
 impl<W: Write> Sink for Warc<W> {
-    fn record(&mut self, record: &Record<'_>, _: &str) -> Result<Use, SinkError> {
+    fn record(&mut self, record: &SavedRecord<'_>, _: &str) -> Result<Use, SinkError> {
         let Some(body) = record.body()? else { return Ok(Use::LeftOut) };
         let url = match (&record.url, &self.urls) {
-            (Some(Text(url)), _) => url.to_string(),
+            (Some(RecordText(url)), _) => url.to_string(),
             (None, Some(urls)) => urls.url(record.id),
             (None, None) => return Err("it has no URL".to_owned().into()),
         };
         let id = record_id(&self.seed, &record.id.to_be_bytes());
         let digest = format!("sha256:{}", digits(&Sha256::digest(body.bytes())));
-        let text = |field: &Option<Text<'_>>, or: &str| field.as_ref().map_or(or, |Text(text)| text).to_owned();
+        let text =
+            |field: &Option<RecordText<'_>>, or: &str| field.as_ref().map_or(or, |RecordText(text)| text).to_owned();
         let (date, info) = (text(&record.at, &self.created), self.info.clone());
         let content_type = text(&record.content_type, "application/octet-stream");
         let mut named = vec![

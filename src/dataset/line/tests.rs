@@ -18,7 +18,7 @@ fn item<'a>(content_type: Option<&'a [u8]>, body: Option<&'a [u8]>) -> Item<'a> 
         at_us: 1_764_000_765_123_456,
         latency_us: Some(812),
         content_type,
-        body: body.map(|bytes| Body { bytes, whole: bytes.len() as u64 }),
+        body: body.map(|bytes| ReceivedBody { bytes, whole: bytes.len() as u64 }),
     }
 }
 

@@ -7,7 +7,7 @@ use crawlmark_harness::units::IdRange;
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::batch::Body;
+use crate::dataset::batch::ReceivedBody;
 use crate::dataset::disk::simulated::{Random, Simulated};
 use crate::dataset::manifest::Bodies;
 use crate::dataset::recover::{RecoverError, Recovered, recover, recover_one};
@@ -41,7 +41,7 @@ struct Shard {
     name: SegmentName,
     /// Items to crawl, in the order in which they end.
     left: Vec<u64>,
-    log: Option<Log<Simulated>>,
+    log: Option<SegmentLog<Simulated>>,
 }
 
 impl Crawl {
@@ -113,12 +113,12 @@ impl Crawl {
             Some(log) => log,
             none => {
                 let header = Header::new(shard.name, "crawlmark", "plan", self.saved.fields);
-                none.insert(Log::create(self.disk.clone(), &header, &self.saved, STEPS)?)
+                none.insert(SegmentLog::create(self.disk.clone(), &header, &self.saved, STEPS)?)
             }
         };
         if let Some(item) = shard.left.pop() {
             let body = content(item);
-            let body = Body { bytes: body.as_bytes(), whole: body.len() as u64 };
+            let body = ReceivedBody { bytes: body.as_bytes(), whole: body.len() as u64 };
             log.push(&Item {
                 number: item,
                 id: item,

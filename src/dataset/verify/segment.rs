@@ -4,10 +4,10 @@ use crawlmark_harness::units::IdRange;
 
 use super::finding::{Findings, Place, Remedy};
 use crate::crawl::Shuffle;
-use crate::dataset::checkpoint::{Checkpoint, Tally};
+use crate::dataset::checkpoint::{Checkpoint, RecordCounts};
 use crate::dataset::finished::Finished;
-use crate::dataset::manifest::{Field, Manifest};
-use crate::dataset::record::{Record, Text, has_digest};
+use crate::dataset::manifest::{Manifest, RecordField};
+use crate::dataset::record::{RecordText, SavedRecord, has_digest};
 use crate::dataset::saved::{SavedError, SavedSegment};
 use crate::dataset::segment::{Frame, Frames, Header};
 
@@ -23,7 +23,7 @@ pub(super) struct Auditor<'a> {
     /// Items that have a record; before `--shuffle`.
     pub(super) recorded: Finished,
     /// Counts of all records.
-    pub(super) tally: Tally,
+    pub(super) tally: RecordCounts,
     /// Bodies whose digest was computed.
     pub(super) bodies: u64,
 }
@@ -40,7 +40,7 @@ struct Reading {
     claimed: Option<Claimed>,
     place: Place,
     records: u64,
-    tally: Tally,
+    tally: RecordCounts,
 }
 
 impl Claimed {
@@ -58,7 +58,7 @@ impl<'a> Auditor<'a> {
     /// Create the auditor of a crawl.
     pub(super) fn new(manifest: &'a Manifest) -> Self {
         let shuffle = manifest.shuffle.map(|shuffled| Shuffle::new(shuffled.range, shuffled.seed));
-        let (findings, recorded, tally) = (Findings::default(), Finished::default(), Tally::default());
+        let (findings, recorded, tally) = (Findings::default(), Finished::default(), RecordCounts::default());
         Self { manifest, shuffle, findings, recorded, tally, bodies: 0 }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Auditor<'a> {
             claimed: checkpoint.map(ranges),
             place: Place::default(),
             records: 0,
-            tally: Tally::default(),
+            tally: RecordCounts::default(),
         };
         let mut bytes = segment.read()?;
         let mut is_closed = false;
@@ -184,7 +184,7 @@ impl<'a> Auditor<'a> {
 
     /// Audit a line, and return the first violation.
     fn line(&mut self, line: &str, reading: &mut Reading) -> Result<(), String> {
-        let record = Record::parse(line).map_err(|error| format!("the line is not a record: {error}"))?;
+        let record = SavedRecord::parse(line).map_err(|error| format!("the line is not a record: {error}"))?;
         reading.records += 1;
         reading.count(&record)?;
         let item = self.item(record.id)?;
@@ -194,14 +194,16 @@ impl<'a> Auditor<'a> {
         }
         let Some(body) = record.body()? else {
             return match record.digest {
-                Some(_) if self.manifest.saved.fields.has(Field::Body) => Err("it has a digest and no body".to_owned()),
+                Some(_) if self.manifest.saved.fields.has(RecordField::Body) => {
+                    Err("it has a digest and no body".to_owned())
+                }
                 _ => Ok(()),
             };
         };
         match &record.digest {
-            Some(Text(digest)) if has_digest(body.bytes(), digest) => self.bodies += 1,
+            Some(RecordText(digest)) if has_digest(body.bytes(), digest) => self.bodies += 1,
             Some(_) => return Err(format!("the body of ID {} has another digest than its record says", record.id)),
-            None if self.manifest.saved.fields.has(Field::Digest) => {
+            None if self.manifest.saved.fields.has(RecordField::Digest) => {
                 return Err("it has a body and no digest".to_owned());
             }
             None => {}
@@ -242,15 +244,18 @@ impl<'a> Auditor<'a> {
             }
         };
         differ("bytes of lines", Some((theirs.line_bytes, ours.line_bytes)));
-        differ("requests", fields.has(Field::Attempts).then_some((theirs.attempts, ours.attempts)));
-        differ("latencies", fields.has(Field::LatencyUs).then_some((theirs.latency_us.len(), ours.latency_us.len())));
-        if fields.has(Field::LatencyUs) && theirs.latency_us != ours.latency_us {
+        differ("requests", fields.has(RecordField::Attempts).then_some((theirs.attempts, ours.attempts)));
+        differ(
+            "latencies",
+            fields.has(RecordField::LatencyUs).then_some((theirs.latency_us.len(), ours.latency_us.len())),
+        );
+        if fields.has(RecordField::LatencyUs) && theirs.latency_us != ours.latency_us {
             wrong.push("its latencies are not those of the records".to_owned());
         }
-        if fields.has(Field::At) && theirs.at_us != ours.at_us {
+        if fields.has(RecordField::At) && theirs.at_us != ours.at_us {
             wrong.push("its first and last time are not those of the records".to_owned());
         }
-        if fields.has(Field::Outcome) && theirs.outcomes != ours.outcomes {
+        if fields.has(RecordField::Outcome) && theirs.outcomes != ours.outcomes {
             wrong.push("its counts by outcome are not those of the records".to_owned());
         }
         for what in wrong {
@@ -261,8 +266,8 @@ impl<'a> Auditor<'a> {
 
 impl Reading {
     /// Count a record.
-    fn count(&mut self, record: &Record<'_>) -> Result<(), String> {
-        let outcome = record.outcome.as_ref().map_or("", |Text(outcome)| outcome);
+    fn count(&mut self, record: &SavedRecord<'_>) -> Result<(), String> {
+        let outcome = record.outcome.as_ref().map_or("", |RecordText(outcome)| outcome);
         let outcomes = &self.tally.outcomes;
         if outcomes.len() >= MOST_OUTCOMES && !outcomes.contains_key(outcome) {
             return Err(format!("`{outcome}` is not an outcome"));
