@@ -298,6 +298,12 @@ fn each_fault_is_found_and_named_with_its_place() {
     let bytes = fs::read(crawl.path(segment)).unwrap();
     fs::write(crawl.path(segment), [&bytes[..], b"more"].concat()).unwrap();
     crawl.assert_violates(segment, "4 bytes follow its seek table");
+    // The header has no checksum of its own.
+    let place = bytes.windows(5).position(|window| window == b"0.1.0").unwrap();
+    fs::write(crawl.path(segment), [&bytes[..place], b"0.2.0", &bytes[place + 5..]].concat()).unwrap();
+    crawl.assert_violates(segment, "its committed bytes have another digest than its checkpoint says");
+    let said = crawl.call("export crawl --to jsonl --out -");
+    assert!(said.code == Some(1) && said.stderr.contains("another digest"), "{}", said.stderr);
     fs::remove_file(crawl.path(segment)).unwrap();
     crawl.assert_violates(checkpoint, "its segment 0002-s00.jsonl.zst is missing");
 
