@@ -8,6 +8,7 @@
 //! nothing that its length fields claim before the bytes are there. It must not touch files.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use crawlmark_harness::stats::SIGNIFICANT_DIGITS;
 use crawlmark_harness::units::IdRange;
@@ -231,7 +232,8 @@ impl Checkpoint {
         let (mut latency_us, mut value) = (histogram(), 0_u64);
         for (distance, count) in cells {
             value = value.checked_add(distance).filter(|value| *value <= LONGEST_US)?;
-            latency_us.record_n(value, count).ok()?;
+            // A cell without a count is never written: recorded, it would move the extremes.
+            latency_us.record_n(value, NonZeroU64::new(count)?.get()).ok()?;
         }
         let records = outcomes.values().try_fold(0_u64, |records, count| records.checked_add(*count))?;
         let tally = RecordCounts { outcomes, attempts, line_bytes, at_us, latency_us };
@@ -257,6 +259,19 @@ pub(super) mod tests {
             }
             Checkpoint { committed, digest, is_closed, finished, tally }
         })
+    }
+
+    #[test]
+    fn a_cell_without_a_count_is_refused() {
+        let decoded = |latency_us| {
+            let (finished, outcomes) = (vec![(0, 1)], BTreeMap::from([("ok".to_owned(), 1)]));
+            let (committed, digest, is_closed, attempts, line_bytes, at_us) = (0, [0; 32], false, 1, 0, None);
+            let payload =
+                Payload { committed, digest, is_closed, finished, outcomes, attempts, line_bytes, at_us, latency_us };
+            Checkpoint::decode(&Checkpoint::seal(&postcard::to_stdvec(&payload).unwrap()).unwrap()).is_ok()
+        };
+        assert!(decoded(vec![(4, 1)]));
+        assert!(!decoded(vec![(4, 1), (1 << 20, 0)]));
     }
 
     proptest! {
