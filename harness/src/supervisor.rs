@@ -11,6 +11,7 @@
 //! | `replacements` | processes that take the place of those that died |
 //! | `moves`, `ranges`, `shares`, `turns` | pauses, IDs, budget and turns that move between shards |
 //! | `timeline`, `times`, `windows` | seconds, histograms and the audit of rate limits, merged over shards |
+//! | [`parts`] | parts of a crawl on several machines, as streams of frames, and their merge |
 //! | `view` | live view ([`Live`]) and record of a run ([`RunRecord`]) |
 //! | `phases` | CPU of the supervisor itself |
 //! | `rehearsal` | whole runs in virtual time, for tests |
@@ -18,6 +19,7 @@
 mod line;
 mod member;
 mod moves;
+pub mod parts;
 mod phases;
 mod ranges;
 #[cfg(feature = "virtual-time")]

@@ -102,6 +102,12 @@ impl FrameDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// True if every byte was part of a frame that was taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.read == self.buffer.len()
+    }
+
     /// The next whole frame, or none when more bytes are needed.
     ///
     /// # Errors

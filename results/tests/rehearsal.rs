@@ -3,6 +3,7 @@
 
 mod findings;
 mod outcomes;
+mod parts;
 mod replaced;
 mod stalls;
 mod storage;

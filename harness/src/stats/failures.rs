@@ -118,6 +118,13 @@ impl Failures {
         }
     }
 
+    /// Move all moments to another clock.
+    pub(crate) fn shift(&mut self, clock: impl Fn(Nanos) -> Nanos) {
+        for failure in self.0.values_mut() {
+            (failure.first, failure.last) = (clock(failure.first), clock(failure.last));
+        }
+    }
+
     /// Return the failures of a cause; none without any.
     #[must_use]
     pub fn get(&self, cause: FailureCause) -> Option<&Failure> {

@@ -41,6 +41,8 @@ pub enum ShardFault {
     Overdue,
     /// Its workload could not be built in the place of one that died.
     Refused(String),
+    /// It is a part of a crawl on several machines that left no result.
+    Missing,
 }
 
 impl fmt::Display for ShardFault {
@@ -50,6 +52,7 @@ impl fmt::Display for ShardFault {
             Self::Silent(limit) => write!(f, "was silent for {} and was ended", humantime::format_duration(*limit)),
             Self::Junk(error) => write!(f, "sent a frame that cannot be read ({error}) and was ended"),
             Self::Refused(why) => write!(f, "could not be replaced ({why})"),
+            Self::Missing => write!(f, "left no result"),
             Self::Overdue => write!(f, "had not ended when the grace after the stop was over, and was ended"),
         }
     }

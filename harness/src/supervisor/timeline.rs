@@ -115,6 +115,12 @@ impl Timeline {
         (taken.into_iter().map(|(index, frames)| self.merge(index, frames, &mut junk)).collect(), junk)
     }
 
+    /// Merge the frames of a second; also returns whose frame does not decode, and is left out.
+    pub(super) fn merged(&self, index: u64, frames: Vec<(u32, IntervalFrame)>) -> (Interval, Vec<(u32, WireError)>) {
+        let mut junk = Vec::new();
+        (self.merge(index, frames, &mut junk), junk)
+    }
+
     fn merge(&self, index: u64, frames: Vec<(u32, IntervalFrame)>, junk: &mut Vec<(u32, WireError)>) -> Interval {
         let mut interval = Interval {
             figures: SecondFigures { index, ..SecondFigures::default() },

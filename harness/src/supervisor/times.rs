@@ -66,6 +66,11 @@ impl ReceivedStats {
         Ok(Self { bounds: stats.bounds(), counters: stats.counters.clone(), timings: encode_timings(stats)? })
     }
 
+    /// Bounds of the histograms.
+    pub(super) const fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
     /// Adds them to `stats`, which must have the same bounds.
     pub fn add_to(&self, stats: &mut ShardStats) {
         stats.counters.merge(&self.counters);

@@ -277,6 +277,14 @@ pub struct Moved {
     pub shares: u64,
 }
 
+impl Moved {
+    /// Add the moves of another run.
+    pub(super) const fn plus(self, other: Self) -> Self {
+        let Self { ranges, ids, shares } = other;
+        Self { ranges: self.ranges + ranges, ids: self.ids + ids, shares: self.shares + shares }
+    }
+}
+
 /// Record of a shard that is over.
 #[derive(Debug)]
 pub struct ShardRecord {

@@ -1,0 +1,524 @@
+//! A part of a crawl as a stream of frames, and the merge of such streams.
+//!
+//! A crawl on several machines is split into parts, each of which is a run. To the merge a part looks as a shard looks to the supervisor:
+//! a frame for each second, and one at the end. The merge adds them up by the code that adds up shards, so that the record of a merged
+//! crawl is the one that a single machine would have made of the same requests, with the parts as its shards.
+//!
+//! Called by `run --plan` ([`PartWriter`]) and by `merge` ([`merge`], [`PartReader`]). It opens no file: it is given streams.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::timeline::Timeline;
+use super::{
+    Interval, Moved, Observer, PastLife, ReceivedStats, RunRecord, ShardFault, ShardRecord, Stopped, SupervisorCpu,
+};
+use crate::clock::{Nanos, duration_ns};
+use crate::machine::{CpuTicks, HostRecord};
+use crate::plan::{RunPlan, ShardPlan};
+use crate::process::ShardExit;
+use crate::shard::INTERVAL;
+use crate::stats::{Bounds, Counters, Failures, Groups, ShardStats};
+use crate::units::IdRange;
+use crate::wire::{
+    BindingTimes, BudgetUse, CpuHealth, FinalFrame, FrameDecoder, IntervalFrame, Scope, ThrottlingCounts, TimetableUse,
+    Usage, WireError, encode, encode_timings,
+};
+
+/// Most bytes that are read at once. Parts are read side by side: a buffer for each.
+const CHUNK: usize = 8 << 10;
+
+/// Longest crawl that is merged. The merge makes a row for each second.
+pub const LONGEST: Duration = Duration::from_hours(24 * 100);
+
+/// Frame of a part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum PartFrame {
+    /// A second of the part, merged over its shards. One for each second, in order.
+    Second(Box<IntervalFrame>),
+    /// The end of the part: the last frame.
+    End(Box<PartEnd>),
+}
+
+/// Everything that is known of a part at its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartEnd {
+    /// Figures of its shards, merged. Moments count from the part's start; the readings of CPUs are sums over the shards.
+    pub last: FinalFrame,
+    /// The IDs that its shards held.
+    pub ids: Vec<IdRange>,
+    /// Calendar time at its start, ns after the Unix epoch, by the clock of its machine.
+    pub started_at_ns: u64,
+    /// Calendar time at its end.
+    pub finished_at_ns: u64,
+    /// Number of times that the target made all shards wait.
+    pub pauses: u64,
+    /// Counts of moves between its shards.
+    pub moved: Moved,
+    /// Processes of shards that died and were replaced.
+    pub replaced: u32,
+    /// True if it ended by itself and each shard reported its end: its counts are exact and cover all of its IDs.
+    pub whole: bool,
+}
+
+/// Reason why a part cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PartError {
+    /// The system refused.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// A frame is damaged.
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    /// No end.
+    #[error("it is cut short")]
+    Cut,
+    /// Bytes beyond the end.
+    #[error("it goes on after its end")]
+    Long,
+    /// Seconds out of order.
+    #[error("its second {0} is out of order")]
+    Order(u64),
+    /// A part that the crawl does not have.
+    #[error("the crawl has no such part")]
+    Foreign,
+    /// A second beyond [`LONGEST`].
+    #[error("its second {0} is beyond any crawl's end")]
+    TooLate(u64),
+}
+
+/// Writes a part as its run goes on.
+#[derive(Debug)]
+pub struct PartWriter<W> {
+    out: W,
+}
+
+impl<W: Write> PartWriter<W> {
+    /// A part that is written to `out`.
+    pub const fn new(out: W) -> Self {
+        Self { out }
+    }
+
+    /// Append a second and hand it to the system: what a killed part has done until then is known.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn second(&mut self, interval: &Interval) -> Result<(), PartError> {
+        let frame = IntervalFrame {
+            figures: interval.figures.clone(),
+            counters: interval.merged.counters.clone(),
+            warmup: interval.warmup.clone(),
+            scheduled: interval.scheduled,
+            answers: interval.answers.clone(),
+            bins: interval.bins.clone(),
+            timings: encode_timings(&interval.merged)?,
+        };
+        self.write(&PartFrame::Second(Box::new(frame)))
+    }
+
+    /// Append the end, and return the stream.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn end(mut self, record: &RunRecord) -> Result<W, PartError> {
+        self.write(&PartFrame::End(Box::new(PartEnd::of(record)?)))?;
+        Ok(self.out)
+    }
+
+    fn write(&mut self, frame: &PartFrame) -> Result<(), PartError> {
+        self.out.write_all(&encode(frame)?)?;
+        Ok(self.out.flush()?)
+    }
+}
+
+impl PartEnd {
+    /// Merge the shards of a run.
+    fn of(record: &RunRecord) -> Result<Self, WireError> {
+        let shards = &record.shards;
+        let since_start = |at: Nanos| Nanos(at.since(record.start));
+        let bounds = shards.first().map_or_else(|| Bounds::for_timeout(Duration::ZERO), |shard| shard.stats.bounds());
+        let mut stats = ShardStats::new(bounds);
+        let (mut warmup, mut failures) = (Counters::default(), Failures::default());
+        let (mut binding, mut courtesy) = (BindingTimes::default(), ThrottlingCounts::default());
+        let [mut hosts, mut templates, mut sources] = <[Groups; 3]>::default();
+        let mut budgets = BTreeMap::new();
+        for shard in shards {
+            shard.stats.add_to(&mut stats);
+            warmup.merge(&shard.warmup);
+            failures.merge(&shard.failures);
+            binding.merge(&shard.binding);
+            courtesy.merge(&shard.courtesy);
+            hosts.merge(&shard.hosts);
+            templates.merge(&shard.templates);
+            sources.merge(&shard.sources);
+            shard.budgets.iter().for_each(|(scope, used)| harder(&mut budgets, *scope, *used));
+        }
+        failures.shift(since_start);
+        Ok(Self {
+            last: FinalFrame {
+                counters: stats.counters.clone(),
+                timings: encode_timings(&stats)?,
+                remaining: shards.iter().map(|shard| shard.remaining).sum(),
+                received: 0,
+                peak_in_flight: shards.iter().map(|shard| shard.peak_in_flight).sum(),
+                first_sent: shards.iter().filter_map(|shard| shard.first_sent).min().map(since_start),
+                last_done: since_start(shards.iter().map(|shard| shard.last_done).max().unwrap_or(record.start)),
+                last_ended: since_start(
+                    shards.iter().filter_map(|shard| shard.last_ended).max().unwrap_or(record.start),
+                ),
+                budgets: budgets.into_iter().collect(),
+                timetable: shards.iter().filter_map(|shard| shard.timetable).reduce(TimetableUse::plus),
+                longest_slack: shards.iter().filter_map(|shard| shard.longest_slack).max().unwrap_or_default(),
+                warmup,
+                failures,
+                hosts,
+                templates,
+                sources,
+                binding,
+                courtesy,
+                usage: shards.iter().filter_map(|shard| shard.usage).fold(Usage::default(), Usage::plus),
+                cpu: shards.iter().filter_map(|shard| shard.cpu).fold(CpuHealth::default(), CpuHealth::plus),
+            },
+            ids: shards.iter().flat_map(|shard| shard.ids.iter().copied()).collect(),
+            started_at_ns: unix_ns(record.started_at),
+            finished_at_ns: unix_ns(record.finished_at),
+            pauses: record.pauses,
+            moved: record.moved,
+            replaced: shards.iter().map(|shard| u32::try_from(shard.past.len()).unwrap_or(u32::MAX)).sum(),
+            whole: !record.was_stopped() && shards.iter().all(|shard| shard.fault.is_none()),
+        })
+    }
+
+    /// Return the part as a shard of the merged run, which it joined `offset` after the common start.
+    fn record(self, plan: ShardPlan, offset: Duration) -> Result<ShardRecord, WireError> {
+        let Self { last, ids, replaced, .. } = self;
+        let since_common = |at: Nanos| at.plus(offset);
+        let bounds = Bounds::for_timeout(plan.timeout);
+        let mut failures = last.failures;
+        failures.shift(since_common);
+        let past = PastLife { pid: 0, exit: ShardExit::Unknown, fault: ShardFault::Died };
+        Ok(ShardRecord {
+            plan,
+            ids,
+            past: vec![past; replaced as usize],
+            pid: 0,
+            exit: ShardExit::Clean,
+            fault: None,
+            stats: ReceivedStats::hear(bounds, last.counters, last.timings)?,
+            remaining: last.remaining,
+            peak_in_flight: last.peak_in_flight,
+            first_sent: last.first_sent.map(since_common),
+            last_done: since_common(last.last_done),
+            last_ended: Some(since_common(last.last_ended)),
+            budgets: last.budgets,
+            timetable: last.timetable,
+            longest_slack: Some(last.longest_slack),
+            warmup: last.warmup,
+            failures,
+            hosts: last.hosts,
+            templates: last.templates,
+            sources: last.sources,
+            binding: last.binding,
+            courtesy: last.courtesy,
+            usage: Some(last.usage),
+            cpu: Some(last.cpu),
+        })
+    }
+}
+
+impl ShardRecord {
+    /// The record of a part that left no result: none of its items is known to have been attempted.
+    fn missing(plan: ShardPlan) -> Self {
+        let bounds = Bounds::for_timeout(plan.timeout);
+        Self {
+            ids: plan.ids.clone(),
+            past: Vec::new(),
+            pid: 0,
+            exit: ShardExit::Unknown,
+            fault: Some(ShardFault::Missing),
+            stats: ReceivedStats::counted(bounds, Counters::default()),
+            remaining: plan.items(),
+            peak_in_flight: 0,
+            first_sent: None,
+            last_done: Nanos::default(),
+            last_ended: None,
+            budgets: Vec::new(),
+            timetable: None,
+            longest_slack: None,
+            warmup: Counters::default(),
+            failures: Failures::default(),
+            hosts: Groups::default(),
+            templates: Groups::default(),
+            sources: Groups::default(),
+            binding: BindingTimes::default(),
+            courtesy: ThrottlingCounts::default(),
+            usage: None,
+            cpu: None,
+            plan,
+        }
+    }
+}
+
+/// Keep the harder-used window of a limit.
+fn harder(all: &mut BTreeMap<Scope, BudgetUse>, scope: Scope, used: BudgetUse) {
+    let part = |used: &BudgetUse| used.worst.admitted as f64 / used.worst.allowed.max(1) as f64;
+    let known = all.entry(scope).or_insert(used);
+    let kept = known.kept && used.kept;
+    if part(&used) > part(known) {
+        *known = used;
+    }
+    known.kept = kept;
+}
+
+impl TimetableUse {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            scheduled: self.scheduled + other.scheduled,
+            postponed: self.postponed + other.postponed,
+            dropped_by: self.dropped_by.or(other.dropped_by),
+            shifted_ns: self.shifted_ns.max(other.shifted_ns),
+        }
+    }
+}
+
+impl Usage {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            cpu_user_us: self.cpu_user_us + other.cpu_user_us,
+            cpu_system_us: self.cpu_system_us + other.cpu_system_us,
+            max_rss_bytes: self.max_rss_bytes.max(other.max_rss_bytes),
+            run_delay_ns: match (self.run_delay_ns, other.run_delay_ns) {
+                (Some(one), Some(other)) => Some(one + other),
+                (one, other) => one.or(other),
+            },
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+        }
+    }
+}
+
+impl CpuHealth {
+    fn plus(self, other: Self) -> Self {
+        let ticks =
+            |one: CpuTicks, other: CpuTicks| CpuTicks { all: one.all + other.all, stolen: one.stolen + other.stolen };
+        Self {
+            measured_ns: self.measured_ns + other.measured_ns,
+            ticks: match (self.ticks, other.ticks) {
+                (Some(one), Some(other)) => Some(ticks(one, other)),
+                (one, other) => one.or(other),
+            },
+            // Of pieces of work on different CPUs, no sum says anything.
+            speed_before_ns: None,
+            speed_after_ns: None,
+        }
+    }
+}
+
+fn unix_ns(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, duration_ns)
+}
+
+fn calendar(unix_ns: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(unix_ns)
+}
+
+/// Reads the frames of a part.
+#[derive(Debug)]
+pub struct PartReader<R> {
+    stream: R,
+    decoder: FrameDecoder,
+    /// Index of the second that may come next.
+    next: u64,
+    is_over: bool,
+}
+
+impl<R: Read> PartReader<R> {
+    /// The part that `stream` holds.
+    pub fn new(stream: R) -> Self {
+        Self { stream, decoder: FrameDecoder::default(), next: 0, is_over: false }
+    }
+
+    /// Read the next frame; none after the end.
+    ///
+    /// # Errors
+    /// When the stream ends before the part's end, or holds anything else than a part.
+    pub fn next_frame(&mut self) -> Result<Option<PartFrame>, PartError> {
+        loop {
+            match self.decoder.next_frame()? {
+                Some(_) if self.is_over => return Err(PartError::Long),
+                Some(frame) => return self.check(frame).map(Some),
+                None => {}
+            }
+            let mut chunk = [0; CHUNK];
+            match self.stream.read(&mut chunk) {
+                Ok(0) if self.is_over && self.decoder.is_empty() => return Ok(None),
+                Ok(0) if self.is_over => return Err(PartError::Long),
+                Ok(0) => return Err(PartError::Cut),
+                Ok(read) => self.decoder.push(&chunk[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn check(&mut self, frame: PartFrame) -> Result<PartFrame, PartError> {
+        match &frame {
+            PartFrame::Second(second) => {
+                let index = second.figures.index;
+                if index < self.next {
+                    return Err(PartError::Order(index));
+                }
+                if index >= LONGEST.as_secs() {
+                    return Err(PartError::TooLate(index));
+                }
+                self.next = index + 1;
+            }
+            PartFrame::End(_) => self.is_over = true,
+        }
+        Ok(frame)
+    }
+}
+
+/// Start of a part in a merged crawl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartStart {
+    /// Its number, from 0.
+    pub part: u32,
+    /// Time from the common start to its own.
+    pub offset: Duration,
+}
+
+/// Part that is being read.
+struct Active<R> {
+    start: PartStart,
+    reader: PartReader<R>,
+    /// Its next second, by the crawl's clock.
+    next: Option<Box<IntervalFrame>>,
+}
+
+impl<R: Read> Active<R> {
+    /// Read on; the end if it came.
+    fn advance(&mut self) -> Result<Option<PartEnd>, PartError> {
+        match self.reader.next_frame()? {
+            Some(PartFrame::Second(mut second)) => {
+                // Seconds of the crawl are whole: a part that started within one has its seconds in the nearest ones.
+                second.figures.index += self.start.first_second();
+                self.next = Some(second);
+                Ok(None)
+            }
+            Some(PartFrame::End(end)) => match self.reader.next_frame()? {
+                None => Ok(Some(*end)),
+                Some(_) => Err(PartError::Long),
+            },
+            None => Err(PartError::Cut),
+        }
+    }
+}
+
+impl PartStart {
+    /// The nearest whole second.
+    fn first_second(self) -> u64 {
+        duration_ns(self.offset.saturating_add(INTERVAL / 2)) / duration_ns(INTERVAL)
+    }
+}
+
+/// Merge the parts of a crawl: `plan` has a shard for each part. Parts that are not in `parts` are missing: their shards have a fault.
+/// `open` is called for each part when the time of the crawl reaches its start; as many are open at once as ran at once. The seconds go to
+/// `observer` in order. Memory grows with the parts, by some kilobytes each, and with nothing else.
+///
+/// # Errors
+/// When a part cannot be read; with its number.
+pub fn merge<R: Read>(
+    plan: &RunPlan,
+    parts: &[PartStart],
+    mut open: impl FnMut(u32) -> io::Result<R>,
+    observer: &mut impl Observer,
+) -> Result<RunRecord, (u32, PartError)> {
+    let timeline = Timeline::new(Bounds::for_timeout(plan.timeout));
+    let mut merged = Merged::new(plan);
+    let mut waiting: Vec<PartStart> = parts.to_vec();
+    waiting.sort_by_key(|start| Reverse((start.offset, start.part)));
+    if let Some(late) = waiting.first().filter(|start| start.offset >= LONGEST) {
+        return Err((late.part, PartError::TooLate(late.first_second())));
+    }
+    let mut active = Vec::<Active<R>>::new();
+    for second in 0.. {
+        if active.is_empty() && waiting.is_empty() {
+            break;
+        }
+        while let Some(start) = waiting.pop_if(|start| start.first_second() <= second) {
+            let reader = PartReader::new(open(start.part).map_err(|error| (start.part, error.into()))?);
+            active.extend(merged.advance(Active { start, reader, next: None })?);
+        }
+        let mut frames = Vec::with_capacity(active.len());
+        for mut part in std::mem::take(&mut active) {
+            match part.next.take_if(|frame| frame.figures.index == second) {
+                Some(frame) => {
+                    frames.push((part.start.part, *frame));
+                    active.extend(merged.advance(part)?);
+                }
+                None => active.push(part),
+            }
+        }
+        frames.sort_by_key(|(part, _)| *part);
+        let (interval, junk) = timeline.merged(second, frames);
+        if let Some((part, error)) = junk.into_iter().next() {
+            return Err((part, error.into()));
+        }
+        observer.interval(&interval);
+    }
+    Ok(merged.record)
+}
+
+/// Record of the parts that are over.
+struct Merged {
+    record: RunRecord,
+}
+
+impl Merged {
+    /// All parts are missing.
+    fn new(plan: &RunPlan) -> Self {
+        let shards = plan.split(&[]).into_iter().map(ShardRecord::missing).collect();
+        let record = RunRecord {
+            started_at: SystemTime::UNIX_EPOCH,
+            finished_at: SystemTime::UNIX_EPOCH,
+            start: Nanos::default(),
+            interrupted: None,
+            stopped_at: None,
+            stopped: Stopped::No,
+            failure: None,
+            suspended: Duration::ZERO,
+            moved: Moved::default(),
+            pauses: 0,
+            busiest: BTreeMap::new(),
+            shards,
+            supervisor: Usage::default(),
+            effort: SupervisorCpu::default(),
+            host: HostRecord::default(),
+        };
+        Self { record }
+    }
+
+    /// Read the part's next frame; return it unless that was its end.
+    fn advance<R: Read>(&mut self, mut part: Active<R>) -> Result<Option<Active<R>>, (u32, PartError)> {
+        let start = part.start;
+        let ended = part.advance().and_then(|end| end.map_or(Ok(false), |end| self.end(start, end).map(|()| true)));
+        let is_over = ended.map_err(|error| (start.part, error))?;
+        Ok((!is_over).then_some(part))
+    }
+
+    fn end(&mut self, start: PartStart, end: PartEnd) -> Result<(), PartError> {
+        let Some(shard) = self.record.shards.get_mut(start.part as usize) else { return Err(PartError::Foreign) };
+        let (from, to) = (calendar(end.started_at_ns), calendar(end.finished_at_ns));
+        let record = &mut self.record.started_at;
+        *record = if *record == SystemTime::UNIX_EPOCH { from } else { from.min(*record) };
+        self.record.finished_at = to.max(self.record.finished_at);
+        self.record.pauses += end.pauses;
+        self.record.moved = self.record.moved.plus(end.moved);
+        *shard = end.record(shard.plan.clone(), start.offset)?;
+        Ok(())
+    }
+}
