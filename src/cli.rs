@@ -3,8 +3,8 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `verify`, `serve`, `selftest` | arguments and help of each command |
-//! | `request`, `connections`, `throttling`, `proxy`, `tls`, `save` | groups of flags of `run`: requests; connections; throttling, retries and limits per host; proxies; https; saving what is crawled |
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `plan`, `merge`, `verify`, `serve`, `selftest` | arguments and help of each command |
+//! | `request`, `connections`, `throttling`, `proxy`, `tls`, `save`, `part` | groups of flags of `run`: requests; connections; throttling, retries and limits per host; proxies; https; saving what is crawled; parts of a crawl on several machines |
 //! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`, `export`) |
 //! | `output` | output options of the commands that run rounds |
 //! | `recorded` | the command line that a result keeps, and the flags that rounds may not have |
@@ -18,8 +18,11 @@ mod cut;
 mod export;
 mod ladder;
 mod line;
+mod merge;
 mod output;
+mod part;
 mod patterns;
+mod plan;
 mod proxy;
 mod recorded;
 mod report;
@@ -50,8 +53,11 @@ pub use connections::ConnectionArgs;
 pub use cut::{CutArgs, OutcomeFilter};
 pub use export::{CrawlFormat, Destination, Export, ExportArgs};
 pub use ladder::{LadderArgs, RungNumber};
+pub use merge::MergeArgs;
 pub use output::{FormArgs, OutputArgs};
+pub use part::PartArgs;
 pub use patterns::PatternsArgs;
+pub use plan::PlanArgs;
 pub(crate) use proxy::NO_PROXY;
 pub use proxy::ProxyArgs;
 pub use recorded::Typed;
@@ -168,6 +174,12 @@ pub enum Command {
     /// Recreate page, plots and exports of a saved result, or overlay several
     #[command(after_help = report::EXAMPLES)]
     Report(ReportArgs),
+    /// Split a crawl into parts for several machines
+    #[command(after_help = plan::EXAMPLES, mut_args = plan::shown)]
+    Plan(Box<PlanArgs>),
+    /// Merge the parts of a crawl into one report, exactly
+    #[command(after_help = merge::EXAMPLES)]
+    Merge(MergeArgs),
     /// Audit a saved crawl: every ID exactly once, nothing damaged
     #[command(after_help = verify::EXAMPLES)]
     Verify(VerifyArgs),

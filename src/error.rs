@@ -9,6 +9,7 @@ use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_mock_server::{ListenError, SharedError, TlsError};
 use crawlmark_results::export::ExportError;
 use crawlmark_results::run::cut::CutError;
+use crawlmark_results::run::parts::{MergeError, PlanFileError};
 use crawlmark_results::run::result_dir::{LogError, ReadError, ResultDir, ResultError};
 use crawlmark_results::studies::compare::DesignError;
 
@@ -122,6 +123,12 @@ pub(crate) enum Error {
     /// A directory holds no saved crawl.
     #[error("{0}")]
     Manifest(#[from] ManifestError),
+    /// A file is no plan of a crawl in parts.
+    #[error("{0}")]
+    Plan(#[from] PlanFileError),
+    /// Parts cannot be merged.
+    #[error("{0}")]
+    Merge(#[from] MergeError),
     /// A saved crawl cannot go on.
     #[error("{0}")]
     Recover(#[from] RecoverError),
@@ -233,6 +240,8 @@ impl Error {
             Self::Usage(_)
             | Self::Read(_)
             | Self::Manifest(_)
+            | Self::Plan(_)
+            | Self::Merge(MergeError::Plan(_) | MergeError::Foreign { .. })
             | Self::Saved(_)
             | Self::CrawlExport(CrawlExportError::Lacking(_))
             | Self::Cut(_)
@@ -254,6 +263,7 @@ impl Error {
             | Self::Signal(_)
             | Self::Supervise(_)
             | Self::Result(_)
+            | Self::Merge(MergeError::Missing { .. } | MergeError::Io { .. } | MergeError::Frames { .. })
             | Self::Recover(_)
             | Self::Figures { .. }
             | Self::Export(_)

@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`dataset`] | the saved crawl: segments, checkpoints, the writer |
+//! | `cluster` | a crawl on several machines: attempts at its parts |
 //! | [`cli`] | arguments of the command line, each checked by itself |
 //! | `error` | errors, and the exit code of each; `run` has that of a finished run |
 //! | [`crawl`] | the workload: performs an ID over HTTP/1.1 or HTTP/2 |
@@ -17,13 +18,14 @@
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `process_list` | this command line without credentials, as other users see it |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
-//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `verify`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `plan`, `merge`, `verify`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod ab;
 mod behaviour;
 mod capacity;
 pub mod cli;
+mod cluster;
 mod compare;
 pub mod crawl;
 pub mod dataset;
@@ -31,7 +33,9 @@ mod error;
 mod export;
 mod ladder;
 mod measure;
+mod merge;
 mod patterns;
+mod plan;
 mod process_list;
 mod report;
 mod run;
@@ -97,6 +101,8 @@ fn execute(command: Command, typed: cli::Typed, clock: Clock) -> Result<u8, erro
         Command::Patterns(args) => patterns::patterns(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
+        Command::Plan(args) => plan::plan(*args, typed),
+        Command::Merge(args) => merge::merge(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Export(args) => export::crawl::export(&args),
         Command::Serve(args) => serve::serve(&args),

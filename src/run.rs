@@ -2,6 +2,7 @@
 
 mod local_addresses;
 mod output;
+mod part;
 mod reach;
 mod requests;
 mod resolve;
@@ -24,14 +25,16 @@ use crawlmark_results::show::doc::Readers;
 use crawlmark_results::show::plot;
 
 use self::output::{Output, OutputOptions};
+pub(crate) use self::part::whole;
+use self::part::{Beginning, PartOutcome, PartRun, PartSeconds};
 use self::reach::Checked;
 #[cfg(any(test, fuzzing))]
 pub use self::requests::laws as request_file_laws;
 use self::resolve::Resolved;
-pub(crate) use self::resolve::stranger;
+pub(crate) use self::resolve::{objectives, stranger};
 use self::saving::SavedCrawl;
 pub(crate) use self::saving::with_recorded_flags;
-use crate::cli::{RunArgs, Typed};
+use crate::cli::{MergeArgs, RunArgs, Typed};
 use crate::error::{DONE, Error, FAILED, GATE, INCONCLUSIVE, INVALID, signalled};
 use crate::export;
 use crate::measure;
@@ -52,10 +55,22 @@ pub(crate) fn result_directory(out: Option<&Path>, name: &str) -> Result<ResultD
 }
 
 /// Crawls, and returns the exit code. `clock` was started with the program.
-pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
+pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
     let wanted = OutputOptions::of(&args)?;
-    let (voice, save) = (Verbosity::of(&args, wanted.output), args.save.clone());
+    let voice = Verbosity::of(&args, wanted.output);
+    let mut part = match PartRun::begin(&mut args)? {
+        Beginning::NoPart => None,
+        Beginning::Part(part) => Some(*part),
+        Beginning::Done(sentence) => {
+            voice.say(&sentence);
+            return Ok(DONE);
+        }
+    };
+    let save = args.save.clone();
     let mut resolved = resolve::resolve(args)?;
+    if let Some(part) = &mut part {
+        part.narrow(&mut resolved)?;
+    }
     if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);
     }
@@ -79,7 +94,8 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
         voice.warn(host);
     }
     voice.say(&left_over(directory.path(), None));
-    let Crawled { mut report, thresholds, log } = match crawl((resolved, &directory), voice, clock) {
+    let crawled = crawl((resolved, &directory, part.as_ref()), voice, clock);
+    let Crawled { mut report, thresholds, log, part: outcome } = match crawled {
         Ok(crawled) => crawled,
         Err(error) => return Err(error.keeping(directory)),
     };
@@ -101,7 +117,13 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     if wanted.output.is_data() || voice == Verbosity::Errors {
         terminal::say(&failure(&report, ended));
     }
-    let failures = [log.map(Error::Result), shown.err(), saved.err().map(Error::Result), more.err()];
+    let published = match (&part, &outcome) {
+        (Some(part), Some(Ok(outcome))) => part.publish(&report, outcome).map(|sentence| voice.say(&sentence)),
+        (_, Some(Err(_)) | None) | (None, Some(Ok(_))) => Ok(()),
+    };
+    let frames = outcome.and_then(Result::err);
+    let failures =
+        [log.map(Error::Result), shown.err(), saved.err().map(Error::Result), more.err(), frames, published.err()];
     let mut failures = failures.into_iter().flatten().peekable();
     let code = if code == DONE && failures.peek().is_some() { FAILED } else { code };
     failures.for_each(|error| terminal::say(&(error.message() + "\n")));
@@ -115,6 +137,26 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
 /// As [`run`].
 pub(crate) fn check(args: RunArgs) -> Result<(RunPlan, Placement), Error> {
     resolve::resolve(args).map(|resolved| (resolved.plan, resolved.placement))
+}
+
+/// Save and show a merged report, and return the exit code.
+///
+/// # Errors
+/// When it cannot be saved or shown.
+pub(crate) fn save_merged(report: &Report, args: &MergeArgs) -> Result<u8, Error> {
+    let directory = result_directory(args.out.as_deref(), &report.name)?;
+    let saved = directory.finish(report)?;
+    let (voice, output) = match (args.json, args.quiet) {
+        (true, _) => (Verbosity::Data, Output::Json),
+        (false, true) => (Verbosity::Errors, Output::Summary),
+        (false, false) => (Verbosity::Full, Output::Summary),
+    };
+    show(report, Some(&saved), (voice, output))?;
+    let code = exit_code(report, Strictness::Lenient);
+    if args.json || args.quiet {
+        terminal::say(&failure(report, code));
+    }
+    Ok(code)
 }
 
 /// Writes what was asked for beyond the result: once that has its name, for nothing of this may cost a measurement.
@@ -131,10 +173,16 @@ struct Crawled {
     thresholds: LiveThresholds,
     /// Reason why the log of histograms is not whole; none when it is.
     log: Option<ResultError>,
+    /// End of the part that the run is; none if it is none.
+    part: Option<Result<PartOutcome, Error>>,
 }
 
 /// Starts the target if it is the bundled one, runs the plan and merges what happened.
-fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Verbosity, clock: Clock) -> Result<Crawled, Error> {
+fn crawl(
+    (resolved, directory, part): (Resolved, &ResultDir, Option<&PartRun>),
+    voice: Verbosity,
+    clock: Clock,
+) -> Result<Crawled, Error> {
     let target = resolved.bundled.as_ref().map(resolve::BundledTarget::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let columns = terminal::columns_beside();
@@ -148,13 +196,15 @@ fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Verbosity, clock:
         open: Vec::new(),
         log: file.begin(wall_time())?,
         thresholds: LiveThresholds::new(&resolved.objectives, &resolved.plan),
+        part: part.map(PartRun::seconds).transpose()?,
         progress: match voice {
             Verbosity::Full | Verbosity::DataWithProgress => Progress::fitting(&resolved.plan),
             Verbosity::NoProgress | Verbosity::Errors | Verbosity::Data => Progress::Silent,
         },
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
-    let Recorder { rows, open: _, log, thresholds, progress: _ } = recorder;
+    let Recorder { rows, open: _, log, thresholds, part, progress: _ } = recorder;
+    let part = part.map(|seconds| seconds.end(&record));
     let log = log.end().and(file.close()).err();
     let mut report = Report::new(Source {
         plan: &resolved.plan,
@@ -177,7 +227,7 @@ fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Verbosity, clock:
     if let Some(target) = target {
         measure::compare_with_ledger(&mut report, target);
     }
-    Ok(Crawled { report, thresholds, log })
+    Ok(Crawled { report, thresholds, log, part })
 }
 
 /// Everything that watches the run.
@@ -187,6 +237,7 @@ struct Recorder<'a> {
     open: Vec<IntervalRow>,
     log: IntervalLog<'a>,
     thresholds: LiveThresholds,
+    part: Option<PartSeconds<'a>>,
     progress: Progress,
 }
 
@@ -197,7 +248,11 @@ impl Observer for Recorder<'_> {
 
     fn interval(&mut self, interval: &Interval) {
         self.open.retain(|row| row.start_s != interval.index);
-        self.rows.push(IntervalRow::new(interval));
+        let row = IntervalRow::new(interval);
+        if let Some(part) = &mut self.part {
+            part.second(interval, &row);
+        }
+        self.rows.push(row);
         self.log.append(interval);
         self.thresholds.hear(interval);
     }

@@ -9,6 +9,7 @@
 //! | `throttling` | reaction to throttling, retries and backoff |
 //! | `durations` | durations in JSON, as whole microseconds |
 //! | `remaining` | IDs that are left to crawl, and the shards' parts of them |
+//! | `part` | a part of a crawl on several machines, and its slot's share of the budget |
 //! | `error` | errors of a plan, by flag |
 //! | `tests` | laws of splitting, and invalid plans |
 //!
@@ -28,6 +29,7 @@ mod budget;
 mod durations;
 mod error;
 mod pacing;
+mod part;
 mod remaining;
 mod throttling;
 
@@ -42,7 +44,8 @@ pub use self::budget::{Budget, HostShare, PerHost};
 use self::durations::{micros, optional_micros};
 pub use self::error::PlanError;
 pub use self::pacing::Pacing;
-use self::remaining::part;
+pub use self::part::{PartPlanError, SlotShare};
+use self::remaining::part as part_of;
 pub(crate) use self::remaining::without;
 pub use self::throttling::{
     AdaptiveKind, Backoff, BackoffError, MAX_RETRIES, OnThrottle, RETRY_RESERVE, ThrottlingPolicy, UnknownName,
@@ -375,7 +378,7 @@ impl RunPlan {
         ShardPlan {
             shard,
             life: 0,
-            ids: part(remaining, parts, i),
+            ids: part_of(remaining, parts, i),
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
             streams: self.streams,
             items_of_run: self.items(),

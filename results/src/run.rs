@@ -7,11 +7,13 @@
 //! | [`cut`] | a part of a saved run, measured again |
 //! | [`result_dir`] | the directory that a report is saved in |
 //! | [`words`] | the run as a document |
+//! | [`parts`] | a crawl in parts, on several machines |
 //! | [`overlay`] | several runs as a document |
 
 pub mod cut;
 pub mod gates;
 pub mod overlay;
+pub mod parts;
 pub mod report;
 pub mod result_dir;
 pub mod words;

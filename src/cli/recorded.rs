@@ -136,6 +136,9 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "save_bodies",
             "max_body",
             "durability",
+            "plan",
+            "node",
+            "into",
         ],
     ),
     (Record::AsTyped, InRounds::Refused, &["threshold", "stop_if", "slo_p99", "max_error_rate", "strict"]),
@@ -274,9 +277,9 @@ pub struct Typed {
 impl Typed {
     pub(super) fn of(matches: &ArgMatches) -> Self {
         let command = Cli::command();
-        let Some((run, typed)) = command.find_subcommand("run").zip(matches.subcommand_matches("run")) else {
-            return Self::default();
-        };
+        // The plan of parts has the flags of the run that each part is.
+        let typed = matches.subcommand_matches("run").or_else(|| matches.subcommand_matches("plan"));
+        let Some((run, typed)) = command.find_subcommand("run").zip(typed) else { return Self::default() };
         let mut all = Self { arguments: vec![command.get_name().to_owned(), "run".to_owned()], withheld: Vec::new() };
         for argument in on_line(run, typed) {
             let id = argument.get_id().as_str();
@@ -322,6 +325,12 @@ impl Typed {
                 self.arguments.extend([format!("--{long}"), value]);
             }
         }
+    }
+
+    /// Without what depends on the machine.
+    #[must_use]
+    pub fn into_command(self) -> CommandLine {
+        CommandLine { arguments: self.arguments, withheld: self.withheld }
     }
 
     /// With what depended on the machine as it is in the plan.

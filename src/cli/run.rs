@@ -14,8 +14,8 @@ use crawlmark_results::run::gates::Condition;
 use super::export::EXPORT;
 use super::report::PNG;
 use super::{
-    Auto, ConnectionArgs, Export, Ground, PerHostArgs, ProxyArgs, RequestArgs, SaveArgs, ThrottlingArgs, TlsArgs,
-    parse_error_rate, parse_limit_time, parse_method, parse_name, parse_tag, whole,
+    Auto, ConnectionArgs, Export, Ground, PartArgs, PerHostArgs, ProxyArgs, RequestArgs, SaveArgs, ThrottlingArgs,
+    TlsArgs, parse_error_rate, parse_limit_time, parse_method, parse_name, parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, LocalIps};
 
@@ -461,6 +461,10 @@ pub struct RunArgs {
     /// Saving what is crawled
     #[command(flatten)]
     pub save: SaveArgs,
+
+    /// One part of a crawl on several machines
+    #[command(flatten)]
+    pub part: PartArgs,
 
     /// Save the result to DIR [default: results/runs/TIME-NAME]
     #[arg(long, value_name = "DIR", help_heading = "Results")]

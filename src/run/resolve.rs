@@ -360,7 +360,7 @@ fn reuse(args: &RunArgs) -> Reuse {
 }
 
 /// Return the objectives of a run of `plan`, those of the short flags included.
-fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
+pub(crate) fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
     let series = if args.arrivals.gaps().is_some() { Series::ResponseOk } else { Series::ServiceOk };
     let slo_p99 = args.slo_p99.map(|most| Condition::p99_at_most(series, most));
     let fails = args.threshold.iter().copied().chain(slo_p99).chain(args.max_error_rate);

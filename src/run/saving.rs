@@ -12,6 +12,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::units::grouped;
+use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::{SavedReport, config_hash};
 
 use super::resolve::Resolved;
@@ -53,24 +54,30 @@ const MAY_DIFFER: [&str; 19] = [
     "receive_stamps",
 ];
 
-/// Replace the command line of `run --resume DIR` by that of the crawl in DIR, with the flags that were typed now.
+/// Replace the command line of `run --resume DIR` by that of the crawl in DIR, and that of `run --plan FILE` by that of the plan, with the
+/// flags that were typed now.
 ///
 /// # Errors
-/// When DIR holds no crawl that this program can go on with, or flags with secrets are missing.
+/// When DIR holds no crawl, or FILE no plan, that this program can go on with, or flags with secrets are missing.
 pub(crate) fn with_recorded_flags(cli: Cli, typed: Typed, words: &[OsString]) -> Result<(Cli, Typed), Error> {
     let Command::Run(args) = &cli.command else { return Ok((cli, typed)) };
-    let Some(place) = &args.save.resume else { return Ok((cli, typed)) };
-    let manifest = Manifest::read(place)?;
+    let (whose, command, saving) = match (&args.save.resume, &args.part.plan) {
+        (Some(place), _) => (format!("--resume {}", place.display()), Manifest::read(place)?.command, Vec::new()),
+        (None, Some(path)) => {
+            let (plan, _) = PlanFile::read(path)?;
+            (format!("--plan {}", path.display()), plan.command, plan.saving)
+        }
+        (None, None) => return Ok((cli, typed)),
+    };
     let words = words.iter().map(|word| word.to_string_lossy().into_owned()).skip_while(|word| word != "run").skip(1);
-    let all = resumed(&manifest.command, &words.collect::<Vec<_>>()).map_err(|missing| {
+    let mut all = resumed(&command, &words.collect::<Vec<_>>()).map_err(|missing| {
         Error::Usage(format!(
-            "--resume {}: secrets are not saved, so give these parts of the command again: {}",
-            place.display(),
+            "{whose}: secrets are not saved, so give these parts of the command again: {}",
             missing.join(", ")
         ))
     })?;
-    let (merged, typed) =
-        Cli::of(all).map_err(|error| Error::Usage(format!("--resume {}: {error}", place.display())))?;
+    all.extend(saving);
+    let (merged, typed) = Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
     Ok((Cli { color: cli.color, ..merged }, typed))
 }
 

@@ -15,6 +15,7 @@
 //! | `schedule`, `budget`, `limit`, `throttling` | open loop, rate budgets, limits that requests waited for, pauses and waits |
 //! | `environment`, `host` | machine; system-wide counters |
 //! | `command` | recorded command line |
+//! | `saved`, `merged` | saved crawl; parts that were crawled on several machines |
 
 mod bin;
 mod budget;
@@ -30,6 +31,7 @@ mod host;
 mod interval;
 mod latency;
 mod limit;
+mod merged;
 mod saved;
 mod schedule;
 mod shard;
@@ -61,6 +63,7 @@ pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub(crate) use self::limit::{LimitEvidence, LimitName};
 pub(crate) use self::limit::{connections_in_words, is_full, more_connections};
+pub use self::merged::{MergedReport, OtherAttempt};
 pub use self::saved::{SavedReport, SavedSession};
 pub(crate) use self::schedule::achieved_per_s as schedule_achieved_per_s;
 pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
@@ -166,6 +169,9 @@ pub struct Report {
     /// Saved crawl that the run is a session of. Absent without `--save` or `--resume`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<SavedReport>,
+    /// Parts that the report was merged from: its shards. Absent unless `merge` made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<MergedReport>,
     /// TLS handshakes. Absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsCounts>,
@@ -362,6 +368,7 @@ impl Report {
             by_source: GroupRow::all(record, |shard| &shard.sources, Group::Source),
             check_connections: None,
             saved: None,
+            merged: None,
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
             command: None,

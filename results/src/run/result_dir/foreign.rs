@@ -14,6 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use crate::run::parts::MAX_PARTS;
 use crate::run::report::{Latency, Report};
 use crate::show::visible;
 use crawlmark_harness::plan::MAX_SHARDS;
@@ -75,7 +76,7 @@ fn read_at_most(most: u64, path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// When it is no regular file, or cannot be opened.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     let kind = fs::metadata(path)?.file_type();
     let is = match () {
         () if kind.is_file() => return File::open(path),
@@ -138,7 +139,7 @@ impl fmt::Display for JsonPath<'_> {
 }
 
 /// A name as it is shown.
-pub(super) fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     const SHOWN: usize = 60;
     visible(text).replace(['\n', '\t'], " ").chars().take(SHOWN).collect()
 }
@@ -256,11 +257,12 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     if plan.ids.is_empty() {
         return refuse("plan.ids", format!("is {}, which holds no item", plan.ids));
     }
-    if plan.shards == 0 || plan.shards > MAX_SHARDS {
-        return refuse("plan.shards", format!("is {}, and 1 to {MAX_SHARDS} are possible", plan.shards));
+    let most = if report.merged.is_some() { MAX_PARTS } else { MAX_SHARDS };
+    if plan.shards == 0 || plan.shards > most {
+        return refuse("plan.shards", format!("is {}, and 1 to {most} are possible", plan.shards));
     }
-    if report.shards.len() > MAX_SHARDS as usize {
-        return refuse("shards", format!("holds {}, and {MAX_SHARDS} are the most", report.shards.len()));
+    if report.shards.len() > most as usize {
+        return refuse("shards", format!("holds {}, and {most} are the most", report.shards.len()));
     }
     if plan.timeout.is_zero() || plan.timeout > Duration::from_hours(1) {
         return refuse("plan.timeout_us", "is none that a run takes: 1 ms to 1 h".to_owned());

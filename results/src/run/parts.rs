@@ -1,0 +1,27 @@
+//! A crawl in parts, on several machines: the plan that they share, the files of their shared directory, and the merge of the parts.
+//!
+//! ```text
+//! DIR/plan.json                    the plan, the same for all
+//! DIR/slots/                       leases of the budget
+//! DIR/part-00003/ATTEMPT/          what an attempt at part 3 wrote: `frames`, `status.json`, `attempt.json`, `result/`
+//! DIR/part-00003/RESULT            the `attempt.json` of the attempt that counts, published by link(2)
+//! ```
+//!
+//! | room | for |
+//! |---|---|
+//! | `directory` | names in it |
+//! | `plan_file` | [`PlanFile`] |
+//! | `attempt` | [`AttemptRecord`]: what an attempt says of itself |
+//! | `merge` | the published parts as one report |
+//!
+//! Called by the commands `plan`, `run --plan`, `merge` and `watch`. It must not crawl.
+
+mod attempt;
+mod directory;
+mod merge;
+mod plan_file;
+
+pub use self::attempt::{AttemptRecord, ClockReading};
+pub use self::directory::PartsDirectory;
+pub use self::merge::{Completeness, MergeError, merge};
+pub use self::plan_file::{MAX_PARTS, PlanFile, PlanFileError};

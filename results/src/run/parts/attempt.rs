@@ -1,0 +1,132 @@
+//! What an attempt at a part says of itself at its end: `attempt.json`, and, once published, `RESULT`.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::directory::is_name;
+use crate::run::report::{Environment, Report, Verdict};
+use crate::run::result_dir::foreign;
+use crawlmark_harness::units::IdRange;
+
+/// Value of [`AttemptRecord::schema`].
+const SCHEMA: &str = "crawlmark.part/1";
+
+/// An attempt that has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AttemptRecord {
+    /// `crawlmark.part/1`.
+    pub schema: String,
+    /// See [`PlanFile`](super::PlanFile).
+    pub run_id: String,
+    /// SHA-256 of the plan's file, in hexadecimal digits.
+    pub plan: String,
+    /// SHA-256 of the program's file.
+    pub program: String,
+    /// Number of the part, from 0.
+    pub part: u32,
+    /// Number of parts.
+    pub nodes: u32,
+    /// The IDs of the part.
+    pub ids: IdRange,
+    /// Name of the attempt, unique to it: the name of its directory.
+    pub attempt: String,
+    /// The slot whose budget it used.
+    pub slot: u32,
+    /// Name of its machine.
+    pub host: String,
+    /// Labels that a scheduler gave it, such as the number of restarts. They decide nothing.
+    pub labels: BTreeMap<String, String>,
+    /// Start by its machine's clock, µs after the Unix epoch.
+    pub started_at_us: u64,
+    /// End by its machine's clock, µs after the Unix epoch.
+    pub finished_at_us: u64,
+    /// Its machine's clock, compared with that of the directory's file server; null if that could not be read.
+    pub clock: Option<ClockReading>,
+    /// IDs that earlier attempts had saved, and that it took over: no items of its own.
+    pub finished_before: u64,
+    /// Requests that it sent.
+    pub requests: u64,
+    /// True if it ended by itself and all of its shards reported their end: only then may it be published.
+    pub whole: bool,
+    /// Verdict on its measurement.
+    pub verdict: Verdict,
+    /// Reasons for the verdict.
+    pub reasons: Vec<String>,
+    /// Length of its frames' file.
+    pub frames_bytes: u64,
+    /// Directory of its saved crawl, inside its own; null if it saved nothing.
+    pub saved: Option<String>,
+    /// Its machine.
+    pub environment: Environment,
+}
+
+/// A machine's clock, compared with another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockReading {
+    /// Time by which the machine's clock is ahead, µs; negative if it is behind.
+    pub ahead_us: i64,
+    /// Greatest error of that, µs.
+    pub within_us: u64,
+}
+
+impl AttemptRecord {
+    /// The record of an attempt with this report. What the report does not hold is to be filled in.
+    #[must_use]
+    pub fn of(report: &Report, whole: bool) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            run_id: String::new(),
+            plan: String::new(),
+            program: String::new(),
+            part: 0,
+            nodes: 0,
+            ids: report.plan.run.ids,
+            attempt: String::new(),
+            slot: 0,
+            host: String::new(),
+            labels: BTreeMap::new(),
+            started_at_us: 0,
+            finished_at_us: 0,
+            clock: None,
+            finished_before: report.finished_before.unwrap_or(0),
+            requests: report.totals.attempts,
+            whole,
+            verdict: report.validity.verdict,
+            reasons: report.validity.reasons.clone(),
+            frames_bytes: 0,
+            saved: None,
+            environment: report.environment.clone(),
+        }
+    }
+
+    /// Read the record at `path`; none if there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is none.
+    pub fn read(path: &Path) -> io::Result<Option<Self>> {
+        let text = match foreign::read_text(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+        let record: Self = foreign::from_str(&text).map_err(|error| invalid(foreign::one_line(&error)))?;
+        if record.schema != SCHEMA {
+            return Err(invalid(format!("its schema is `{}`, not `{SCHEMA}`", foreign::short(&record.schema))));
+        }
+        let names = [Some(&record.attempt), record.saved.as_ref()];
+        if let Some(name) = names.into_iter().flatten().find(|name| !is_name(name)) {
+            return Err(invalid(format!("`{}` is not the name of a directory in it", foreign::short(name))));
+        }
+        Ok(Some(record))
+    }
+
+    /// Return its start by the clock of the directory's file server, µs after the Unix epoch; by its own if that is unknown.
+    #[must_use]
+    pub fn start_us(&self) -> u64 {
+        self.started_at_us.saturating_add_signed(self.clock.map_or(0, |clock| -clock.ahead_us))
+    }
+}

@@ -1,0 +1,321 @@
+//! Merge of the published parts of a crawl into one report.
+//!
+//! Reads the plan, which attempt at each part counts, and their seconds side by side; the engine adds them up. Memory grows with the number
+//! of parts and the seconds of the crawl, not with their product.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
+use crate::run::gates::{LiveThresholds, Objective};
+use crate::run::report::{IntervalRow, Labels, MergedReport, OtherAttempt, Report, Source, Verdict};
+use crate::run::result_dir::foreign;
+use crawlmark_harness::supervisor::parts::{PartError, PartFrame, PartReader, PartStart, merge as merge_frames};
+use crawlmark_harness::supervisor::{Interval, Live, Observer};
+use crawlmark_harness::units::grouped;
+
+/// Parts whose course over time is kept one by one. It takes memory for each second of each part.
+const MOST_COURSES: u32 = 64;
+
+/// Missing parts, and attempts that were not merged, that a report names.
+const NAMED_PARTS: usize = 100;
+const NAMED_ATTEMPTS: usize = 20;
+
+/// Parts that a message names.
+const SHOWN: usize = 10;
+
+/// Treatment of parts without a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completeness {
+    /// They are an error.
+    All,
+    /// The others are merged; the report is incomplete.
+    Partial,
+}
+
+/// Reason why parts cannot be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// No plan, or one that cannot be used.
+    #[error("{0}")]
+    Plan(#[from] PlanFileError),
+    /// Parts without a result.
+    #[error(
+        "merge {directory}: {} of {of} parts have no result: {}. Run them (`crawlmark run --plan {directory}/plan.json --node {}/{of} --into \
+         {directory}`), or merge the others with --partial",
+        missing.len(), listed(missing), missing.first().unwrap_or(&0)
+    )]
+    Missing {
+        /// Their directory.
+        directory: String,
+        /// Their numbers.
+        missing: Vec<u32>,
+        /// Number of parts.
+        of: u32,
+    },
+    /// A result of another crawl, of another program or of other IDs.
+    #[error(
+        "merge {}: its {what} is {found}, and that of the plan is {wanted}. Remove the file and run the part again",
+        path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Field that differs.
+        what: &'static str,
+        /// Its value.
+        found: String,
+        /// The value that it should have.
+        wanted: String,
+    },
+    /// A file cannot be read.
+    #[error("read {}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Error of the system, or the fault of the file.
+        error: io::Error,
+    },
+    /// The seconds of an attempt are damaged.
+    #[error("read {}: {error}. Restore it from a backup, or remove {} and run the part again", path.display(), result.display())]
+    Frames {
+        /// The file.
+        path: PathBuf,
+        /// First thing that is wrong.
+        error: PartError,
+        /// File that says that this attempt counts.
+        result: PathBuf,
+    },
+}
+
+/// The first numbers of a list, and how many more there are.
+fn listed(parts: &[u32]) -> String {
+    let shown: Vec<String> = parts.iter().take(SHOWN).map(u32::to_string).collect();
+    match parts.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {} more", shown.join(", "), grouped(more as u64)),
+    }
+}
+
+/// Merge the parts in `directory`. `digest` computes the SHA-256 of a text, in hexadecimal digits. `objectives` are thresholds of the whole
+/// crawl.
+///
+/// # Errors
+/// When a part has no result and `completeness` is [`Completeness::All`], or when a file is damaged or of another crawl.
+pub fn merge(
+    directory: &PartsDirectory,
+    completeness: Completeness,
+    objectives: &[Objective],
+    digest: impl Fn(&str) -> String,
+) -> Result<Report, MergeError> {
+    let (plan, text) = PlanFile::read(&directory.plan())?;
+    let digest = digest(&text);
+    let (mut attempts, mut missing) = (Vec::new(), Vec::new());
+    for part in 0..plan.nodes {
+        match published(directory, (&plan, &digest), part)? {
+            Some(attempt) => attempts.push(attempt),
+            None => missing.push(part),
+        }
+    }
+    let is_refused = completeness == Completeness::All || attempts.is_empty();
+    if !missing.is_empty() && is_refused {
+        return Err(MergeError::Missing { directory: directory.path().display().to_string(), missing, of: plan.nodes });
+    }
+    let start_us = attempts.iter().map(AttemptRecord::start_us).min().unwrap_or(0);
+    let offset = |attempt: &AttemptRecord| Duration::from_micros(attempt.start_us() - start_us);
+    let starts: Vec<PartStart> =
+        attempts.iter().map(|attempt| PartStart { part: attempt.part, offset: offset(attempt) }).collect();
+    let frames = |part: u32| {
+        let at = attempts.binary_search_by_key(&part, |attempt| attempt.part);
+        let attempt = at.map_or("", |at| &attempts[at].attempt);
+        directory.attempt(part, attempt).join(PartsDirectory::FRAMES)
+    };
+    let mut recorder =
+        Recorder { rows: Vec::new(), thresholds: LiveThresholds::new(objectives, &plan.crawl), parts: plan.nodes };
+    let record = merge_frames(&plan.crawl, &starts, |part| foreign::open(&frames(part)), &mut recorder)
+        .map_err(|(part, error)| MergeError::Frames { path: frames(part), error, result: directory.result(part) })?;
+    let Recorder { rows, thresholds, .. } = recorder;
+    let environment = attempts[0].environment.clone();
+    let labels = Labels { name: "merged".to_owned(), ..Labels::default() };
+    let mut report =
+        Report::new(Source { plan: &plan.crawl, labels: &labels, record: &record, intervals: rows, environment });
+    report.run_id.clone_from(&plan.run_id);
+    report.command = Some(plan.command.clone());
+    let kept = attempts.iter().map(|attempt| attempt.finished_before).sum::<u64>();
+    report.finished_before = Some(kept).filter(|kept| *kept > 0);
+    let merged = describe(directory, &plan, (&attempts, missing), start_us)?;
+    judge(&mut report, &attempts, &merged);
+    report.merged = Some(merged);
+    thresholds.close(&mut report);
+    Ok(report)
+}
+
+/// Return the attempt at a part that counts; none if none was published.
+fn published(
+    directory: &PartsDirectory,
+    (plan, digest): (&PlanFile, &str),
+    part: u32,
+) -> Result<Option<AttemptRecord>, MergeError> {
+    let path = directory.result(part);
+    let read = AttemptRecord::read(&path).map_err(|error| MergeError::Io { path: path.clone(), error })?;
+    let Some(attempt) = read else { return Ok(None) };
+    let frames = directory.attempt(part, &attempt.attempt).join(PartsDirectory::FRAMES);
+    let bytes = frames.metadata().map_err(|error| MergeError::Io { path: frames, error })?.len();
+    let fields: [(&'static str, String, String); 7] = [
+        ("run", attempt.run_id.clone(), plan.run_id.clone()),
+        ("plan", attempt.plan.clone(), digest.to_owned()),
+        ("program", attempt.program.clone(), plan.program.clone()),
+        ("part", format!("{} of {}", attempt.part, attempt.nodes), format!("{part} of {}", plan.nodes)),
+        ("range of IDs", attempt.ids.to_string(), plan.ids(part).to_string()),
+        ("end", (if attempt.whole { "whole" } else { "not whole" }).to_owned(), "whole".to_owned()),
+        ("frames' length", bytes.to_string(), attempt.frames_bytes.to_string()),
+    ];
+    match fields.into_iter().find(|(_, found, wanted)| found != wanted) {
+        None => Ok(Some(attempt)),
+        Some((what, found, wanted)) => Err(MergeError::Foreign { path, what, found: foreign::short(&found), wanted }),
+    }
+}
+
+/// Observer that makes a row of each second.
+struct Recorder {
+    rows: Vec<IntervalRow>,
+    thresholds: LiveThresholds,
+    parts: u32,
+}
+
+impl Observer for Recorder {
+    fn progress(&mut self, _: &Live) {}
+
+    fn interval(&mut self, interval: &Interval) {
+        let mut row = IntervalRow::new(interval);
+        if self.parts > MOST_COURSES {
+            row.shards.clear();
+        }
+        self.rows.push(row);
+        self.thresholds.hear(interval);
+    }
+}
+
+/// Describe the parts, and look for attempts beside them.
+fn describe(
+    directory: &PartsDirectory,
+    plan: &PlanFile,
+    (attempts, missing): (&[AttemptRecord], Vec<u32>),
+    start_us: u64,
+) -> Result<MergedReport, MergeError> {
+    const SECOND_US: u64 = 1_000_000;
+    let rounding = |attempt: &AttemptRecord| {
+        let within = (attempt.start_us() - start_us) % SECOND_US;
+        within.min(SECOND_US - within)
+    };
+    let aligned = |attempt: &AttemptRecord| Some(rounding(attempt) + attempt.clock?.within_us);
+    let mut merged = MergedReport {
+        directory: directory.path().display().to_string(),
+        parts: plan.nodes,
+        missing_parts: u32::try_from(missing.len()).unwrap_or(u32::MAX),
+        missing: missing.into_iter().take(NAMED_PARTS).collect(),
+        slots: plan.slots,
+        machines: u32::try_from(attempts.iter().map(|attempt| &attempt.host).collect::<BTreeSet<_>>().len())
+            .unwrap_or(u32::MAX),
+        aligned_within_us: attempts
+            .iter()
+            .map(aligned)
+            .try_fold(0, |most: u64, aligned| aligned.map(|aligned| most.max(aligned))),
+        other_attempts: 0,
+        additional_requests: 0,
+        uncounted_attempts: 0,
+        others: Vec::new(),
+    };
+    let mut winners = attempts.iter().peekable();
+    for part in 0..plan.nodes {
+        let winner = winners.next_if(|attempt| attempt.part == part).map(|attempt| &*attempt.attempt);
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |error| MergeError::Io { path, error }
+        };
+        for name in directory.attempts(part).map_err(io(&directory.part(part)))? {
+            if winner == Some(&*name) {
+                continue;
+            }
+            let other = other(directory, part, name);
+            let other = other.map_err(|(path, error)| MergeError::Io { path, error })?;
+            merged.other_attempts += 1;
+            merged.additional_requests += other.requests;
+            merged.uncounted_attempts += u32::from(!other.has_ended);
+            if merged.others.len() < NAMED_ATTEMPTS {
+                merged.others.push(other);
+            }
+        }
+    }
+    Ok(merged)
+}
+
+/// Read what an attempt did that was not merged.
+fn other(directory: &PartsDirectory, part: u32, attempt: String) -> Result<OtherAttempt, (PathBuf, io::Error)> {
+    let place = directory.attempt(part, &attempt);
+    let path = place.join(PartsDirectory::ATTEMPT);
+    // One that died while it wrote this has told nothing.
+    if let Ok(Some(record)) = AttemptRecord::read(&path) {
+        return Ok(OtherAttempt { part, attempt, requests: record.requests, has_ended: true });
+    }
+    let path = place.join(PartsDirectory::FRAMES);
+    let (requests, has_ended) = match File::open(&path) {
+        Ok(file) => requests(PartReader::new(file)),
+        // It never crawled.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (0, true),
+        Err(error) => return Err((path, error)),
+    };
+    Ok(OtherAttempt { part, attempt, requests, has_ended })
+}
+
+/// Count the requests of a part until its last second, and say if they are all of its requests.
+fn requests(mut frames: PartReader<File>) -> (u64, bool) {
+    let mut requests = 0_u64;
+    loop {
+        match frames.next_frame() {
+            Ok(Some(PartFrame::Second(second))) => requests += second.counters.requests.attempts,
+            Ok(Some(PartFrame::End(end))) => return (end.last.counters.requests.attempts, true),
+            Ok(None) | Err(_) => return (requests, false),
+        }
+    }
+}
+
+/// Add what only the parts can say about the validity.
+fn judge(report: &mut Report, attempts: &[AttemptRecord], merged: &MergedReport) {
+    // What is about answers, the merged figures say themselves.
+    let is_of_part = |verdict| {
+        matches!(
+            verdict,
+            Verdict::BudgetLimited | Verdict::ConcurrencyLimited | Verdict::ClientLimited | Verdict::Disturbed
+        )
+    };
+    for verdict in Verdict::ALL.into_iter().filter(|verdict| is_of_part(*verdict)) {
+        let of_it: Vec<&AttemptRecord> = attempts.iter().filter(|attempt| attempt.verdict == verdict).collect();
+        let found = of_it.first().map(|first| {
+            let parts: Vec<u32> = of_it.iter().map(|attempt| attempt.part).collect();
+            let reason = first.reasons.first().map_or("", String::as_str);
+            format!(
+                "{} of {} parts are {} ({}); part {}: {reason}",
+                parts.len(),
+                merged.parts,
+                verdict.name(),
+                listed(&parts),
+                first.part
+            )
+        });
+        report.validity.check(&format!("parts that are {}", verdict.name()), found, verdict);
+    }
+    let found = (merged.other_attempts > 0).then(|| {
+        let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
+        format!(
+            "{} attempts beside the merged ones sent {uncounted}{} requests in addition, so the target had more to do than these figures show. \
+             Repeat the crawl before relying on its times",
+            grouped(merged.other_attempts.into()),
+            grouped(merged.additional_requests)
+        )
+    });
+    report.validity.check("attempts beside the merged ones", found, Verdict::Disturbed);
+}

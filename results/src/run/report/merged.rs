@@ -1,0 +1,54 @@
+//! Parts that a report was merged from (`merge`).
+//!
+//! Made by [`crate::run::parts`]. The shards of a merged report are the parts of the crawl.
+
+use serde::{Deserialize, Serialize};
+
+/// Parts of a merged report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergedReport {
+    /// Their directory, as it was given.
+    pub directory: String,
+    /// Parts of the crawl.
+    pub parts: u32,
+    /// Parts that have no result, the first hundred: their items count as not attempted.
+    pub missing: Vec<u32>,
+    /// Number of parts that have no result.
+    pub missing_parts: u32,
+    /// Most parts that ran at once, each with an equal share of the rate and the connections.
+    pub slots: u32,
+    /// Machines that the parts ran on.
+    pub machines: u32,
+    /// Greatest error in the alignment of the parts' seconds, µs: rounding to whole seconds, and the error of the machines' clocks. Null if
+    /// the error of a clock is unknown.
+    pub aligned_within_us: Option<u64>,
+    /// Attempts beside the merged ones: they lost the race to publish, were stopped, or died.
+    pub other_attempts: u32,
+    /// Requests that these sent in addition to those of this report; of attempts that died, those until their last second.
+    pub additional_requests: u64,
+    /// The attempts among them that died, so that some of their requests are not counted.
+    pub uncounted_attempts: u32,
+    /// The first twenty of them.
+    pub others: Vec<OtherAttempt>,
+}
+
+/// An attempt that was not merged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherAttempt {
+    /// Its part.
+    pub part: u32,
+    /// Its name.
+    pub attempt: String,
+    /// Requests that it sent; of one that died, until its last second.
+    pub requests: u64,
+    /// True if it told its end, so that the requests are all of its requests.
+    pub has_ended: bool,
+}
+
+impl MergedReport {
+    /// True if each part was crawled once: nothing is missing, and no other attempt sent requests.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.missing_parts == 0 && self.other_attempts == 0
+    }
+}

@@ -1,0 +1,41 @@
+//! Flags of `run` that crawl one part of a crawl on several machines.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cluster::node::Node;
+
+const PLAN: &str = "\
+Crawl one part of the plan that `crawlmark plan` made
+
+The plan holds the flags of the crawl, but no secrets: give headers, bodies and
+passwords again. Each task of a job array runs the same command:
+
+  crawlmark run --plan plan.json --node auto --into crawl
+
+The part waits for one of the plan's slots, crawls its IDs with the slot's
+share of the rate and of the connections, and publishes its result in DIR.
+`crawlmark merge DIR` adds up the results. A part that was lost may be run
+again: only one attempt at each part counts.";
+
+const NODE: &str = "\
+Part to crawl: i/N, from 0/N, or auto for a scheduler's task
+
+auto reads SLURM_ARRAY_TASK_ID (with _MIN and _COUNT), HQ_TASK_ID of HyperQueue
+or JOB_COMPLETION_INDEX of a Kubernetes Indexed Job.";
+
+/// Part of a crawl, as typed.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Several machines")]
+pub struct PartArgs {
+    /// Crawl one part of the plan that `crawlmark plan` made
+    #[arg(long, value_name = "FILE", long_help = PLAN, requires_all = ["node", "into"], conflicts_with_all = ["resume", "out"])]
+    pub plan: Option<PathBuf>,
+    /// Part to crawl: i/N, from 0/N, or auto for a scheduler's task
+    #[arg(long, value_name = "i/N|auto", long_help = NODE, requires = "plan")]
+    pub node: Option<Node>,
+    /// Directory that all parts share
+    #[arg(long, value_name = "DIR", requires = "plan")]
+    pub into: Option<PathBuf>,
+}

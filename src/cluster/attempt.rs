@@ -1,0 +1,288 @@
+//! An attempt at a part: its directory, what it writes there while it crawls, and how its result is published.
+//!
+//! Whatever is restarted, requeued or called dead by a scheduler: an attempt counts if its `attempt.json` is the first to be linked to the
+//! part's `RESULT`. Files become visible whole, by link(2) or rename(2); nothing is locked.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::supervisor::parts::PartWriter;
+use crawlmark_harness::units::IdRange;
+use crawlmark_results::run::parts::{AttemptRecord, ClockReading, PartsDirectory, PlanFile};
+use serde::Serialize;
+
+use super::digest;
+use super::node::{Node, Part, labels};
+use crate::error::Error;
+
+/// Greatest error of a file's time stamp: file systems take it from a clock that ticks a hundred times a second or more often.
+const STAMP_TICK: Duration = Duration::from_millis(10);
+
+/// An attempt at a part.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// The plan.
+    pub(crate) plan: PlanFile,
+    plan_digest: String,
+    directory: PartsDirectory,
+    part: Part,
+    name: String,
+    host: String,
+    labels: BTreeMap<String, String>,
+    clock: Option<ClockReading>,
+}
+
+/// State of a part when a task comes to it.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// An attempt was begun.
+    Attempt(Box<Attempt>),
+    /// Another attempt was published already.
+    Published {
+        /// The file that says so.
+        result: PathBuf,
+    },
+}
+
+/// Result of the publication.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Publication {
+    /// This attempt counts.
+    Counts,
+    /// Another one does.
+    Lost,
+}
+
+/// State of an attempt, for people who watch: `status.json`.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Status {
+    /// `waiting`, `running` or `ended`.
+    pub(crate) state: &'static str,
+    /// Time of this status, µs after the Unix epoch.
+    pub(crate) at_us: u64,
+    /// Number of status reports so far: one that does not grow is of an attempt that died.
+    pub(crate) beat: u64,
+    /// Slot that it holds; null while it waits for one.
+    pub(crate) slot: Option<u32>,
+    /// Items of the part that are left.
+    pub(crate) planned: u64,
+    /// Items that have ended.
+    pub(crate) items: u64,
+    /// Requests so far.
+    pub(crate) requests: u64,
+    /// Failed items.
+    pub(crate) failed: u64,
+    /// Requests in the last complete second.
+    pub(crate) requests_per_s: u64,
+    /// Median service time in it, µs; null without enough responses.
+    pub(crate) p50_us: Option<f64>,
+    /// 99th percentile in it, µs; null without enough responses.
+    pub(crate) p99_us: Option<f64>,
+}
+
+impl Attempt {
+    /// Begin an attempt at the part that `node` names, of the plan at `plan`, in the directory `into`, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// When the plan is not this program's, the directory is of another crawl, or a file cannot be written.
+    pub(crate) fn begin(plan: &Path, into: &Path, node: Node) -> Result<Begun, Error> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let (file, text) = PlanFile::read(plan)?;
+        let part = node.part(file.nodes, variable).map_err(Error::Usage)?;
+        let program = digest::of_program()?;
+        if program != file.program {
+            return Err(Error::Usage(format!(
+                "--plan {}: it was made by {} with the SHA-256 {}, and this program has {}. Run the program that made the plan on all machines, \
+                 or make the plan again",
+                plan.display(),
+                file.tool,
+                short(&file.program),
+                short(&program)
+            )));
+        }
+        let directory = PartsDirectory::at(into);
+        let host = host();
+        let started_us = unix_us(wall_time());
+        let name = format!("{}-{}-{}", fit(&host), std::process::id(), started_us / 1_000);
+        let place = directory.attempt(part.part, &name);
+        if directory.result(part.part).exists() {
+            return Ok(Begun::Published { result: directory.result(part.part) });
+        }
+        fs::create_dir_all(&place).map_err(Error::unwritable(&place))?;
+        share_plan(&directory, (&text, &name))?;
+        let clock = clock_reading(&place.join("clock"));
+        let (plan_digest, labels) = (digest::of_text(&text), labels(variable));
+        Ok(Begun::Attempt(Box::new(Self { plan: file, plan_digest, directory, part, name, host, labels, clock })))
+    }
+
+    /// Its directory.
+    pub(crate) fn place(&self) -> PathBuf {
+        self.directory.attempt(self.part.part, &self.name)
+    }
+
+    /// The directory that all parts share.
+    pub(crate) const fn directory(&self) -> &PartsDirectory {
+        &self.directory
+    }
+
+    /// Its part.
+    pub(crate) const fn part(&self) -> Part {
+        self.part
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its IDs.
+    pub(crate) fn ids(&self) -> IdRange {
+        self.plan.ids(self.part.part)
+    }
+
+    /// Its machine's clock, compared with that of the directory.
+    pub(crate) const fn clock(&self) -> Option<ClockReading> {
+        self.clock
+    }
+
+    /// Begin the file of its seconds.
+    pub(crate) fn frames(&self) -> Result<PartWriter<File>, Error> {
+        let path = self.place().join(PartsDirectory::FRAMES);
+        Ok(PartWriter::new(File::create(&path).map_err(Error::unwritable(&path))?))
+    }
+
+    /// Write its status. A failure is none of the crawl's.
+    pub(crate) fn report(&self, status: &Status) {
+        if let Ok(json) = serde_json::to_string(status) {
+            let _ = put(&self.place().join(PartsDirectory::STATUS), json.as_bytes(), Sync::No);
+        }
+    }
+
+    /// Write what `record` says of the attempt, and publish it if it is whole: it counts unless another one was published before.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub(crate) fn publish(&self, record: AttemptRecord) -> Result<Publication, Error> {
+        let Self { plan, plan_digest, part, name, host, labels, clock, .. } = self;
+        let (run_id, program) = (plan.run_id.clone(), plan.program.clone());
+        let frames = self.place().join(PartsDirectory::FRAMES);
+        let frames_bytes = frames.metadata().map_err(Error::unwritable(&frames))?.len();
+        let record = AttemptRecord {
+            run_id,
+            plan: plan_digest.clone(),
+            program,
+            part: part.part,
+            nodes: part.of,
+            ids: self.ids(),
+            attempt: name.clone(),
+            host: host.clone(),
+            labels: labels.clone(),
+            clock: *clock,
+            frames_bytes,
+            ..record
+        };
+        let path = self.place().join(PartsDirectory::ATTEMPT);
+        let json = serde_json::to_string_pretty(&record)? + "\n";
+        put(&path, json.as_bytes(), Sync::Yes).map_err(Error::unwritable(&path))?;
+        if !record.whole {
+            return Ok(Publication::Lost);
+        }
+        let result = self.directory.result(part.part);
+        match fs::hard_link(&path, &result) {
+            Ok(()) => Ok(Publication::Counts),
+            // The answer of a file server may have been lost, and the request repeated.
+            Err(error) => match AttemptRecord::read(&result) {
+                Ok(Some(published)) if published.attempt == *name => Ok(Publication::Counts),
+                Ok(Some(_)) => Ok(Publication::Lost),
+                Ok(None) | Err(_) => Err(Error::unwritable(&result)(error)),
+            },
+        }
+    }
+}
+
+/// Put the plan into the directory unless it is there; another plan there is refused.
+fn share_plan(directory: &PartsDirectory, (text, attempt): (&str, &str)) -> Result<(), Error> {
+    let path = directory.plan();
+    if !path.exists() {
+        let own = directory.path().join(format!("{}.{attempt}", PartsDirectory::PLAN));
+        put(&own, text.as_bytes(), Sync::Yes).map_err(Error::unwritable(&own))?;
+        // Another attempt may have been faster.
+        let _ = fs::hard_link(&own, &path);
+        let _ = fs::remove_file(&own);
+    }
+    let there = fs::read_to_string(&path).map_err(Error::unwritable(&path))?;
+    if there == text {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "--into {}: it holds the parts of another plan. Name another directory, or use the plan in it (--plan {})",
+        directory.path().display(),
+        path.display()
+    )))
+}
+
+/// Whether a file has to survive a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sync {
+    Yes,
+    No,
+}
+
+/// Write a file that is seen whole or not at all.
+fn put(path: &Path, bytes: &[u8], sync: Sync) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let temporary = path.with_file_name(name);
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    if sync == Sync::Yes {
+        file.sync_all()?;
+    }
+    fs::rename(&temporary, path)
+}
+
+/// Compare this machine's clock with that of the directory's file server, which stamps a file between two of our readings.
+fn clock_reading(path: &Path) -> Option<ClockReading> {
+    let before = wall_time();
+    let mut file = File::create(path).ok()?;
+    file.write_all(b"\n").and_then(|()| file.sync_all()).ok()?;
+    let after = wall_time();
+    let stamp = fs::metadata(path).and_then(|data| data.modified()).ok();
+    let _ = fs::remove_file(path);
+    let [before, after, stamp] = [before, after, stamp?].map(unix_us);
+    let middle = before.midpoint(after);
+    let ahead_us = i64::try_from(middle).ok()?.checked_sub(i64::try_from(stamp).ok()?)?;
+    let tick_us = u64::try_from(STAMP_TICK.as_micros()).ok()?;
+    Some(ClockReading { ahead_us, within_us: after.saturating_sub(before).div_ceil(2) + tick_us })
+}
+
+/// Time after the Unix epoch, µs.
+pub(crate) fn unix_us(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Name of this machine, as its scheduler or its kernel has it.
+fn host() -> String {
+    let kernel = || fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = std::env::var("SLURMD_NODENAME").ok().or_else(kernel).unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
+}
+
+/// A host's name as part of a file's.
+fn fit(host: &str) -> String {
+    /// Longest part of a name.
+    const LONGEST: usize = 60;
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    host.chars().take(LONGEST).map(fit).collect()
+}
+
+/// The start of a digest, for messages.
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}

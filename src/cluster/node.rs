@@ -1,0 +1,156 @@
+//! The part that this task crawls: given as `i/N`, or read from the environment that a scheduler gives its tasks.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// Variables that become labels of an attempt, for people. They decide nothing.
+const LABELS: [&str; 9] = [
+    "SLURM_ARRAY_JOB_ID",
+    "SLURM_JOB_ID",
+    "SLURM_RESTART_COUNT",
+    "SLURMD_NODENAME",
+    "HQ_JOB_ID",
+    "HQ_INSTANCE_ID",
+    "JOB_COMPLETION_INDEX",
+    "POD_NAME",
+    "NODE_NAME",
+];
+
+/// A part: its number, from 0, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Its number.
+    pub(crate) part: u32,
+    /// Number of parts.
+    pub(crate) of: u32,
+}
+
+/// Part, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    /// From the environment.
+    Auto,
+    /// As given.
+    Given {
+        /// Number of the part, from 0.
+        part: u32,
+        /// Number of parts.
+        of: u32,
+    },
+}
+
+impl FromStr for Node {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((part, of)) if part < of => Ok(Self::Given { part, of }),
+            Some((part, of)) => {
+                Err(format!("there is no part {part} of {of}: the first is 0/{of}, the last {}/{of}", of.max(1) - 1))
+            }
+            None => Err(format!("`{text}` is not a part: write 0/12 for the first of 12, or auto")),
+        }
+    }
+}
+
+impl Node {
+    /// Return the part of a crawl with `nodes` parts. `variable` reads the environment.
+    ///
+    /// # Errors
+    /// When the environment names none, or another number of parts.
+    pub(crate) fn part(self, nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Part, String> {
+        let found = match self {
+            Self::Given { part, of } => Part { part, of },
+            Self::Auto => automatic(nodes, variable)?,
+        };
+        if found.of != nodes {
+            return Err(format!(
+                "--node names one of {} parts, and the plan has {nodes}: write a part of {nodes}",
+                found.of
+            ));
+        }
+        if found.part >= nodes {
+            return Err(format!(
+                "--node: the task's number {} is beyond the last part, {}/{nodes}",
+                found.part,
+                nodes - 1
+            ));
+        }
+        Ok(found)
+    }
+}
+
+fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Part, String> {
+    let number = |name: &str| -> Result<Option<u32>, String> {
+        let Some(text) = variable(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| format!("--node auto: {name} is `{text}`, which is not a number of a task"))
+    };
+    if let Some(task) = number("SLURM_ARRAY_TASK_ID")? {
+        let first = number("SLURM_ARRAY_TASK_MIN")?.unwrap_or(0);
+        let of = number("SLURM_ARRAY_TASK_COUNT")?.unwrap_or(nodes);
+        if of != nodes {
+            return Err(format!(
+                "--node auto: the job array has {of} tasks, and the plan has {nodes} parts. Submit it with --array=0-{}, or give --node {task}/{nodes}",
+                nodes - 1
+            ));
+        }
+        return Ok(Part { part: task.saturating_sub(first), of });
+    }
+    for name in ["HQ_TASK_ID", "JOB_COMPLETION_INDEX"] {
+        if let Some(part) = number(name)? {
+            return Ok(Part { part, of: nodes });
+        }
+    }
+    Err(format!(
+        "--node auto: no SLURM_ARRAY_TASK_ID, HQ_TASK_ID or JOB_COMPLETION_INDEX in the environment. Give the part, as in --node 0/{nodes}"
+    ))
+}
+
+/// Return the labels of an attempt.
+pub(crate) fn labels(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
+    /// Longest value of a label.
+    const LONGEST: usize = 200;
+    let label = |name: &&str| Some(((*name).to_owned(), variable(name)?.chars().take(LONGEST).collect()));
+    LABELS.iter().filter_map(label).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(node: &str, variables: &[(&str, &str)]) -> Result<u32, String> {
+        let variable =
+            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        node.parse::<Node>()?.part(12, variable).map(|part| part.part)
+    }
+
+    #[test]
+    fn a_task_finds_its_part() {
+        let slurm = |id| [("SLURM_ARRAY_TASK_ID", id), ("SLURM_ARRAY_TASK_MIN", "1"), ("SLURM_ARRAY_TASK_COUNT", "12")];
+        assert_eq!(part("3/12", &slurm("9")), Ok(3), "what is given comes first");
+        assert_eq!(part("auto", &slurm("9")), Ok(8));
+        assert_eq!(part("auto", &[("HQ_TASK_ID", "11")]), Ok(11));
+        assert_eq!(part("auto", &[("JOB_COMPLETION_INDEX", "0")]), Ok(0));
+    }
+
+    #[test]
+    fn a_task_without_a_part_is_told_what_to_write() {
+        for (node, variables, says) in [
+            ("12/12", &[][..], "the last 11/12"),
+            ("0/0", &[], "there is no part 0 of 0"),
+            ("3", &[], "write 0/12"),
+            ("3/11", &[], "the plan has 12"),
+            ("auto", &[], "--node 0/12"),
+            ("auto", &[("JOB_COMPLETION_INDEX", "12")], "beyond the last part"),
+            ("auto", &[("HQ_TASK_ID", "x")], "HQ_TASK_ID is `x`"),
+            ("auto", &[("SLURM_ARRAY_TASK_ID", "3"), ("SLURM_ARRAY_TASK_COUNT", "2")], "--array=0-11"),
+        ] {
+            let error = part(node, variables).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}
