@@ -12,6 +12,7 @@
 //! | `rows`, `counts`, `failures` | summary of a run; items and requests by state; errors by kind |
 //! | `groups`, `shards`, `seconds`, `sparkline` | tables by host, URL template, shard and second |
 //! | `saved` | saved crawl and its sessions |
+//! | `merged` | parts of a crawl on several machines |
 //! | `machine`, `reproduce` | machine and counters; command line and plan |
 //! | `announcement` | lines before a run starts |
 
@@ -23,6 +24,7 @@ mod finding;
 mod gates;
 mod groups;
 pub(super) mod machine;
+mod merged;
 mod outcome;
 mod percentiles;
 mod reproduce;
@@ -79,6 +81,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .table(groups::templates(report, TERMINAL_GROUPS))
         .table(groups::sources(report, TERMINAL_GROUPS))
         .table(saved::sessions(report))
+        .table(merged::others(report))
         .only(Readers::ALL)
         .section("thresholds", "Thresholds", Doc::default().table(gates::table(report)))
         .only(Readers::STEP.and(Readers::SUMMARY))
@@ -88,6 +91,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .table(groups::templates(report, usize::MAX))
         .table(groups::sources(report, usize::MAX))
         .table(saved::sessions(report))
+        .table(merged::others(report))
         .table(seconds::course(report))
         .only(Readers::FILES)
         .section("plots", "Plots", Doc::default().plots(plots).list("", plot::left_out(report, plots)))

@@ -13,6 +13,7 @@ use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
 use crate::run::gates::{LiveThresholds, Objective};
 use crate::run::report::{IntervalRow, Labels, MergedReport, OtherAttempt, Report, Source, Verdict};
 use crate::run::result_dir::foreign;
+use crate::show::text::counted;
 use crawlmark_harness::supervisor::parts::{PartError, PartFrame, PartReader, PartStart, merge as merge_frames};
 use crawlmark_harness::supervisor::{Interval, Live, Observer};
 use crawlmark_harness::units::grouped;
@@ -218,6 +219,7 @@ fn describe(
         missing_parts: u32::try_from(missing.len()).unwrap_or(u32::MAX),
         missing: missing.into_iter().take(NAMED_PARTS).collect(),
         slots: plan.slots,
+        slots_used: slots_used(attempts, plan.slots),
         machines: u32::try_from(attempts.iter().map(|attempt| &attempt.host).collect::<BTreeSet<_>>().len())
             .unwrap_or(u32::MAX),
         aligned_within_us: attempts
@@ -251,6 +253,16 @@ fn describe(
         }
     }
     Ok(merged)
+}
+
+/// Return the part of the time between the first start and the last end in which the slots were in use.
+fn slots_used(attempts: &[AttemptRecord], slots: u32) -> f64 {
+    let time_us = |attempt: &AttemptRecord| attempt.finished_at_us.saturating_sub(attempt.started_at_us);
+    let start_us = attempts.iter().map(AttemptRecord::start_us).min().unwrap_or(0);
+    let end_us = attempts.iter().map(|attempt| attempt.start_us() + time_us(attempt)).max().unwrap_or(0);
+    let all_us = (end_us - start_us) as f64 * f64::from(slots);
+    let used_us = attempts.iter().map(time_us).sum::<u64>() as f64;
+    if all_us > 0.0 { (used_us / all_us).min(1.0) } else { 0.0 }
 }
 
 /// Read what an attempt did that was not merged.
@@ -311,10 +323,10 @@ fn judge(report: &mut Report, attempts: &[AttemptRecord], merged: &MergedReport)
     let found = (merged.other_attempts > 0).then(|| {
         let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
         format!(
-            "{} attempts beside the merged ones sent {uncounted}{} requests in addition, so the target had more to do than these figures show. \
-             Repeat the crawl before relying on its times",
-            grouped(merged.other_attempts.into()),
-            grouped(merged.additional_requests)
+            "{} beside the merged ones sent {uncounted}{} in addition, so the target had more to do than these figures show. Repeat the crawl \
+             before relying on its times",
+            counted(merged.other_attempts.into(), "attempt"),
+            counted(merged.additional_requests, "request")
         )
     });
     report.validity.check("attempts beside the merged ones", found, Verdict::Disturbed);

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Parts of a merged report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MergedReport {
     /// Their directory, as it was given.
     pub directory: String,
@@ -17,6 +17,8 @@ pub struct MergedReport {
     pub missing_parts: u32,
     /// Most parts that ran at once, each with an equal share of the rate and the connections.
     pub slots: u32,
+    /// Part of the time in which the slots were in use, 0 to 1. In the rest, none of their rate was used.
+    pub slots_used: f64,
     /// Machines that the parts ran on.
     pub machines: u32,
     /// Greatest error in the alignment of the parts' seconds, µs: rounding to whole seconds, and the error of the machines' clocks. Null if

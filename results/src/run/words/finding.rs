@@ -1,6 +1,7 @@
 //! Finding of a run in one sentence: what went wrong or set its pace, from the times that were limited.
 
 use super::failures::{causes, causes_in_words, clause, cut_off_share, remedy, said, suspect};
+use super::merged;
 use super::outcome::shortfall;
 use super::rows::{IDLE, budget_flag, ended_in_warmup, is_unsent, limits};
 use super::stalls::{Stalls, notable, stalls};
@@ -346,7 +347,10 @@ fn pace(report: &Report) -> String {
             let peak = grouped(report.totals.peak_in_flight);
             format!("{} good: at most {peak} of the {} were in use", rate(report), connections())
         }
-        None => format!("{}: no limit explains it; see the errors, and the times to connect", rate(report)),
+        None => {
+            let unexplained = || "no limit explains it; see the errors, and the times to connect".to_owned();
+            format!("{}: {}", rate(report), merged::idle_slots(report).unwrap_or_else(unexplained))
+        }
     }
 }
 

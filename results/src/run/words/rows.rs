@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 
 use super::outcome::{SIGINT, STORAGE_FAILURE};
-use super::{saved, times};
+use super::{merged, saved, times};
 use crate::run::report::{
     BindingReport, BudgetReport, BusiestReport, HostBudgetReport, LimitEvidence, PROXY, Report, TLS_TRUST,
     ThrottlingReport, UNVERIFIED, WindowReport, Witness,
@@ -24,6 +24,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let totals = &report.totals;
     let mut rows = vec![("target", report.plan.run.target.clone()), ("items", ledger(report)), ("rate", rate(report))];
     rows.extend(report.saved.as_ref().map(|crawl| ("saved", saved::row(crawl))));
+    rows.extend(report.merged.as_ref().map(|parts| ("parts", merged::row(parts))));
     if is_unsent(report) {
         // Its limits, its traffic and its CPU are those of the start alone.
         return rows;
@@ -413,6 +414,9 @@ fn client(report: &Report) -> String {
         }
         None => "CPU and memory unknown: no shard reported them".to_owned(),
     };
+    if report.merged.is_some() {
+        return format!("{}, {used}", counted(report.shards.len() as u64, "part"));
+    }
     let shards = counted(report.shards.len() as u64, "shard");
     format!("{shards}, {used}; supervisor {} of a core", rounded_percent(report.supervisor.cpu_share))
 }

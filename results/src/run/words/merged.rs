@@ -1,0 +1,59 @@
+//! Parts of a merged crawl in words: what was merged, and what was sent beside it.
+
+use crate::run::report::{MergedReport, OtherAttempt, Report};
+use crate::show::doc::{Column, Table};
+use crate::show::text::{counted, grouped, micros};
+use crawlmark_harness::units::rounded_percent;
+
+/// A time in which slots were idle that is worth a word.
+const NOTABLE_IDLE: f64 = 0.05;
+
+/// Return the row of the summary.
+pub(super) fn row(merged: &MergedReport) -> String {
+    let MergedReport { parts, missing_parts, slots, machines, other_attempts, .. } = *merged;
+    let merged_parts = grouped((parts - missing_parts.min(parts)).into());
+    let of = match missing_parts {
+        0 => format!("{merged_parts} merged"),
+        missing => format!("{merged_parts} of {} merged, {} missing", grouped(parts.into()), grouped(missing.into())),
+    };
+    let mut row =
+        format!("{of}; at most {} at once, on {}", grouped(slots.into()), counted(machines.into(), "machine"));
+    if merged.slots_used < 1.0 - NOTABLE_IDLE {
+        row += &format!("; slots in use {} of the time", rounded_percent(merged.slots_used));
+    }
+    row += &merged.aligned_within_us.map_or_else(
+        || "\nthe error of a machine's clock is unknown, so seconds may not be aligned".to_owned(),
+        |us| format!("\nseconds aligned to within {}", micros(us as f64)),
+    );
+    if other_attempts > 0 {
+        let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
+        row += &format!(
+            "\n{} beside them sent {uncounted}{} in addition",
+            counted(other_attempts.into(), "attempt"),
+            counted(merged.additional_requests, "request")
+        );
+    }
+    row
+}
+
+/// Explain a rate that was not reached because slots were idle; none where they were in use.
+pub(super) fn idle_slots(report: &Report) -> Option<String> {
+    let merged = report.merged.as_ref().filter(|merged| merged.slots_used < 1.0 - NOTABLE_IDLE)?;
+    Some(format!("the slots were in use for {} of the time", rounded_percent(merged.slots_used)))
+}
+
+/// Return a row for each attempt that was not merged, as far as the report names them.
+pub(super) fn others(report: &Report) -> Table {
+    let row = |other: &OtherAttempt| {
+        let sent = if other.has_ended { grouped(other.requests) } else { format!(">= {}", grouped(other.requests)) };
+        let end = if other.has_ended { "ended, not published" } else { "died" };
+        vec![other.part.to_string(), other.attempt.clone(), sent, end.to_owned()]
+    };
+    let others = report.merged.iter().flat_map(|merged| &merged.others);
+    let columns = ["part", "attempt not merged", "requests", "end"];
+    Table {
+        columns: columns.into_iter().map(Column::words).collect(),
+        rows: others.map(row).collect(),
+        ..Table::default()
+    }
+}
