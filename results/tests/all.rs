@@ -9,6 +9,7 @@ mod foreign_results;
 mod ladder;
 mod overlay;
 mod page;
+mod parts;
 mod pictures;
 mod plots;
 mod recut;

@@ -1,0 +1,273 @@
+//! Directories of parts: what the merge makes of them, and what it refuses.
+#![expect(clippy::unwrap_used, reason = "a test whose directory cannot be made is over")]
+
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::Path;
+use std::time::Duration;
+
+use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::fixtures::plan;
+use crawlmark_harness::plan::{RunPlan, ShardPlan};
+use crawlmark_harness::rehearse::{Rehearsal, rehearse};
+use crawlmark_harness::sample::{Advice, Attempt, Outcome, Repeat};
+use crawlmark_harness::stats::ShardStats;
+use crawlmark_harness::supervisor::ReceivedStats;
+use crawlmark_harness::supervisor::parts::PartWriter;
+use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::workload::{Flight, InFlight, Workload};
+use crawlmark_results::run::parts::{
+    AttemptRecord, ClockReading, Completeness, MergeError, PartsDirectory, PlanFile, merge,
+};
+use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source, Verdict};
+
+/// Distinct seconds of a synthetic part.
+const DISTINCT: u64 = 8;
+
+/// A target whose times are spread over a decade.
+struct Spread(crawlmark_harness::clock::Clock);
+
+impl Workload for Spread {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let sent = clear_to_send().await;
+        flight.note(InFlight { sent, first_byte: None, bytes_sent: 100, bytes_received: 0 });
+        // Weyl's sequence, so that a second has many different times.
+        let part = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24);
+        tokio::time::sleep(Duration::from_secs_f64(0.02 * 10_f64.powf(part))).await;
+        Attempt {
+            sent: Some(sent),
+            first_byte: None,
+            done: self.0.now(),
+            bytes_sent: 100,
+            bytes_received: 300,
+            status: Some(200),
+            outcome: Outcome::Ok,
+            advice: Advice { repeat: Repeat::Never, wait: None, quota: None, held_ns: None },
+        }
+    }
+}
+
+/// A crawl of synthetic parts: each sends `per_s` requests in each of `seconds`, from so many shards.
+struct Synthetic {
+    parts: u32,
+    seconds: u64,
+    per_s: u64,
+    shards: u32,
+}
+
+impl Synthetic {
+    fn plan(&self) -> RunPlan {
+        let items = u64::from(self.parts) * self.seconds * self.per_s;
+        RunPlan {
+            connections: self.parts * self.shards * 4,
+            ids: IdRange { start: 0, end: items },
+            rate: Some(Rate { permits: self.per_s * u64::from(self.parts), period_ns: 1_000_000_000 }),
+            burst: u64::from(self.parts * self.shards),
+            at_start: u64::from(self.parts * self.shards),
+            ..plan()
+        }
+    }
+
+    /// A rehearsal of one part for some seconds.
+    fn rehearsal(&self) -> Rehearsal {
+        let Self { per_s, shards, .. } = *self;
+        let plan = RunPlan {
+            shards,
+            connections: shards * 16,
+            ids: IdRange { start: 0, end: (DISTINCT + 3) * per_s },
+            rate: Some(Rate { permits: per_s, period_ns: 1_000_000_000 }),
+            burst: shards.into(),
+            at_start: shards.into(),
+            ..plan()
+        };
+        rehearse(&plan, &[], |_: &ShardPlan, clock| Spread(clock)).unwrap()
+    }
+
+    /// Write the frames of a part to `path`, and return the report of its shards.
+    fn frames(&self, path: &Path) -> (u64, u64) {
+        let Rehearsal { mut record, intervals, .. } = self.rehearsal();
+        let mut writer = PartWriter::new(BufWriter::new(File::create(path).unwrap()));
+        let mut stats = ShardStats::new(intervals[0].merged.bounds());
+        for second in 0..self.seconds {
+            let mut interval = intervals[usize::try_from(1 + second % DISTINCT).unwrap()].clone();
+            interval.figures.index = second;
+            stats.merge(&interval.merged);
+            writer.second(&interval).unwrap();
+        }
+        let requests = stats.counters.requests.attempts;
+        record.shards.truncate(1);
+        record.shards[0].stats = ReceivedStats::of(&stats).unwrap();
+        record.shards[0].remaining = 0;
+        record.shards[0].last_done = record.start.plus(Duration::from_secs(self.seconds));
+        writer.end(&record).unwrap();
+        (requests, fs::metadata(path).unwrap().len())
+    }
+
+    /// Write the directory of a crawl whose parts are all the same.
+    fn write(&self, place: &Path) -> PlanFile {
+        let directory = PartsDirectory::at(place);
+        let mut plan = PlanFile::new(self.plan(), self.parts, self.parts);
+        (plan.run_id, plan.program) = ("synthetic".to_owned(), "none".to_owned());
+        fs::write(directory.plan(), serde_json::to_string(&plan).unwrap()).unwrap();
+        let valid = valid();
+        let shared = place.join("frames");
+        let (requests, bytes) = self.frames(&shared);
+        for part in 0..self.parts {
+            let attempt = format!("a-{part}");
+            let own = directory.attempt(part, &attempt);
+            fs::create_dir_all(&own).unwrap();
+            fs::hard_link(&shared, own.join(PartsDirectory::FRAMES)).unwrap();
+            let record = self.record(&plan, (part, &attempt), (requests, bytes), &valid);
+            fs::write(own.join(PartsDirectory::ATTEMPT), serde_json::to_string(&record).unwrap()).unwrap();
+            fs::hard_link(own.join(PartsDirectory::ATTEMPT), directory.result(part)).unwrap();
+        }
+        plan
+    }
+
+    fn record(
+        &self,
+        plan: &PlanFile,
+        (part, attempt): (u32, &str),
+        (requests, bytes): (u64, u64),
+        valid: &Report,
+    ) -> AttemptRecord {
+        const START_US: u64 = 1_700_000_000_000_000;
+        AttemptRecord {
+            run_id: plan.run_id.clone(),
+            plan: "digest".to_owned(),
+            program: plan.program.clone(),
+            part,
+            nodes: self.parts,
+            ids: plan.ids(part),
+            attempt: attempt.to_owned(),
+            slot: part,
+            host: format!("n{}", part % 3),
+            started_at_us: START_US + u64::from(part % 5) * 1_000,
+            finished_at_us: START_US + self.seconds * 1_000_000,
+            clock: Some(ClockReading { ahead_us: 0, within_us: 2_000 }),
+            requests,
+            frames_bytes: bytes,
+            ..AttemptRecord::of(valid, true)
+        }
+    }
+}
+
+/// A report that says nothing but that it is valid.
+fn valid() -> Report {
+    let plan = RunPlan { shards: 1, ids: IdRange { start: 0, end: 10 }, ..plan() };
+    let Rehearsal { record, intervals, .. } = rehearse(&plan, &[], |_: &ShardPlan, clock| Spread(clock)).unwrap();
+    let (environment, labels) = (Environment::read(Placement::Apart), Labels::default());
+    let intervals = intervals.iter().map(IntervalRow::new).collect();
+    let mut report = Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals, environment });
+    (report.validity.verdict, report.validity.reasons) = (Verdict::Valid, Vec::new());
+    report
+}
+
+fn merged(place: &Path, completeness: Completeness) -> Result<Report, MergeError> {
+    merge(&PartsDirectory::at(place), completeness, &[], |_| "digest".to_owned())
+}
+
+/// The parts of an hour of 64 shards are merged as those of some seconds are; `CRAWLMARK_PARTS=1000,3600,DIR` leaves such a crawl in DIR for
+/// `crawlmark merge DIR`.
+#[test]
+fn many_parts_add_up() {
+    let of_hour = std::env::var("CRAWLMARK_PARTS").ok();
+    let numbers: Vec<&str> = of_hour.iter().flat_map(|text| text.split(',')).collect();
+    let home = tempfile::tempdir().unwrap();
+    let (crawl, place) = match &*numbers {
+        [parts, seconds, place] => {
+            let crawl = Synthetic {
+                parts: parts.parse().unwrap(),
+                seconds: seconds.parse().unwrap(),
+                per_s: 1_000,
+                shards: 64,
+            };
+            (crawl, Path::new(*place))
+        }
+        _ => (Synthetic { parts: 70, seconds: 10, per_s: 50, shards: 4 }, home.path()),
+    };
+    fs::create_dir_all(place).unwrap();
+    crawl.write(place);
+    if of_hour.is_some() {
+        return;
+    }
+    let report = merged(place, Completeness::All).unwrap();
+    let one = AttemptRecord::read(&PartsDirectory::at(place).result(0)).unwrap().unwrap();
+    assert_eq!(report.totals.attempts, one.requests * 70);
+    assert_eq!(report.latency["service"].count % 70, 0);
+    assert_eq!(report.intervals.len(), 10);
+    assert_eq!(report.shards.len(), 70);
+    let about = report.merged.as_ref().unwrap();
+    assert!(about.is_clean());
+    assert_eq!((about.parts, about.machines, about.aligned_within_us), (70, 3, Some(6_000)));
+    let rows: Vec<&IntervalRow> = report.intervals.iter().filter(|row| row.counts.attempts > 0).collect();
+    assert!(rows.iter().all(|row| row.counts.attempts % 70 == 0));
+}
+
+/// Change a part of a directory of three, and return what the merge says.
+fn after(change: impl FnOnce(&PartsDirectory, &mut AttemptRecord)) -> Result<Report, String> {
+    let home = tempfile::tempdir().unwrap();
+    Synthetic { parts: 3, seconds: 2, per_s: 20, shards: 1 }.write(home.path());
+    let directory = PartsDirectory::at(home.path());
+    let mut record = AttemptRecord::read(&directory.result(1)).unwrap().unwrap();
+    change(&directory, &mut record);
+    if directory.result(1).exists() {
+        fs::write(directory.result(1), serde_json::to_string(&record).unwrap()).unwrap();
+    }
+    merged(home.path(), Completeness::All).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
+    assert!(after(|_, _| {}).is_ok());
+    let cases: [(fn(&PartsDirectory, &mut AttemptRecord), &str); 8] = [
+        (
+            |_, record| record.run_id = "other".to_owned(),
+            "part-00001/RESULT: its run is other, and that of the plan is synthetic",
+        ),
+        (|_, record| record.plan = "other".to_owned(), "its plan is other"),
+        (|_, record| record.program = "other".to_owned(), "its program is other"),
+        (|_, record| record.part = 2, "its part is 2 of 3, and that of the plan is 1 of 3"),
+        (|_, record| record.ids.end += 1, "its range of IDs is 40..81, and that of the plan is 40..80"),
+        (|_, record| record.whole = false, "its end is not whole"),
+        (|_, record| record.attempt = "../a".to_owned(), "`../a` is not the name of a directory"),
+        (|directory, _| fs::write(directory.attempt(1, "a-1").join("frames"), "x").unwrap(), "frames' length"),
+    ];
+    for (change, says) in cases {
+        let error = after(change).unwrap_err();
+        assert!(error.contains(says), "{says}: {error}");
+    }
+    let error = after(|directory, record| {
+        let frames = directory.attempt(1, "a-1").join("frames");
+        let mut bytes = fs::read(&frames).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::remove_file(&frames).unwrap();
+        record.frames_bytes = bytes.len() as u64;
+        fs::write(frames, bytes).unwrap();
+    });
+    assert!(error.unwrap_err().contains("a-1/frames: a frame's checksum"), "damaged");
+}
+
+#[test]
+fn missing_parts_and_other_attempts_are_named() {
+    let home = tempfile::tempdir().unwrap();
+    let crawl = Synthetic { parts: 4, seconds: 3, per_s: 20, shards: 1 };
+    let plan = crawl.write(home.path());
+    let directory = PartsDirectory::at(home.path());
+    fs::remove_file(directory.result(2)).unwrap();
+    let error = merged(home.path(), Completeness::All).unwrap_err().to_string();
+    assert!(error.contains("1 of 4 parts have no result: 2. Run them"), "{error}");
+    // Beside those merged: the attempt of part 2, whose result is gone, one that was killed, and one that wrote nothing.
+    let killed = directory.attempt(0, "killed");
+    fs::create_dir_all(&killed).unwrap();
+    let whole = fs::read(directory.attempt(0, "a-0").join("frames")).unwrap();
+    fs::write(killed.join("frames"), &whole[..whole.len() - 1]).unwrap();
+    fs::create_dir_all(directory.attempt(1, "never-began")).unwrap();
+    let report = merged(home.path(), Completeness::Partial).unwrap();
+    let about = report.merged.unwrap();
+    let per_part = AttemptRecord::read(&directory.result(0)).unwrap().unwrap().requests;
+    assert_eq!((about.missing, about.missing_parts), (vec![2], 1));
+    assert_eq!((about.other_attempts, about.uncounted_attempts, about.additional_requests), (3, 1, 2 * per_part));
+    assert_eq!(report.validity.verdict, Verdict::Incomplete);
+    assert_eq!(report.ledger.not_attempted, plan.ids(2).len());
+}
