@@ -11,10 +11,9 @@ use crate::run;
 pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
     let directory = PartsDirectory::at(&args.directory);
     let (plan, _) = PlanFile::read(&directory.plan())?;
-    let (cli, _) = Cli::of(&plan.command.arguments)
-        .map_err(|error| Error::Usage(format!("{}: {error}", directory.plan().display())))?;
-    let Command::Run(crawl) = cli.command else {
-        return Err(Error::Usage(format!("{}: its command is not `crawlmark run`", directory.plan().display())));
+    let Some(Command::Run(crawl)) = Cli::of(&plan.command.arguments).ok().map(|(cli, _)| cli.command) else {
+        let path = directory.plan();
+        return Err(Error::Usage(format!("{}: its `command` is not one of `crawlmark run`. Restore the file", path.display())));
     };
     let objectives = run::objectives(&crawl, &plan.crawl)?;
     let completeness = if args.partial { Completeness::Partial } else { Completeness::All };

@@ -11,7 +11,7 @@ use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Rehearsal, rehearse};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome, Repeat};
-use crawlmark_harness::stats::ShardStats;
+use crawlmark_harness::stats::{Bins, ShardStats};
 use crawlmark_harness::supervisor::ReceivedStats;
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::{IdRange, Rate};
@@ -91,6 +91,10 @@ impl Synthetic {
         for second in 0..self.seconds {
             let mut interval = intervals[usize::try_from(1 + second % DISTINCT).unwrap()].clone();
             interval.figures.index = second;
+            // Only the first seconds of a run have tenths.
+            if second > DISTINCT {
+                interval.bins = Bins::default();
+            }
             stats.merge(&interval.merged);
             writer.second(&interval).unwrap();
         }
@@ -108,6 +112,7 @@ impl Synthetic {
         let directory = PartsDirectory::at(place);
         let mut plan = PlanFile::new(self.plan(), self.parts, self.parts);
         (plan.run_id, plan.program) = ("synthetic".to_owned(), "none".to_owned());
+        plan.command.arguments = ["crawlmark", "run", "test"].map(str::to_owned).into();
         fs::write(directory.plan(), serde_json::to_string(&plan).unwrap()).unwrap();
         let valid = valid();
         let shared = place.join("frames");
