@@ -21,6 +21,7 @@ use super::checkpoint::Checkpoint;
 use super::disk::{Disk, DiskError};
 use super::line::{LineWriter, outcome_name};
 use super::manifest::{Durability, Saved};
+use super::recover::RecoverError;
 use super::segment::{Header, SegmentEncoder, SegmentName};
 
 /// Level of zstd.
@@ -50,6 +51,9 @@ pub enum LogError {
     /// The system refused an operation.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The segment of an earlier process, which died, cannot be recovered.
+    #[error(transparent)]
+    Earlier(#[from] RecoverError),
     /// An item that has a record ended again.
     #[error("item {0} ended twice, which is a bug of crawlmark. What is committed is whole: go on with --resume")]
     Twice(u64),

@@ -4,6 +4,7 @@
 //! A segment without a checkpoint gets one from its whole frames. A checkpoint or segment that is damaged is refused, with the remedy.
 //! No other process may write the crawl.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -92,8 +93,8 @@ const UNKNOWN: &str = "unknown";
 /// # Errors
 /// When a file is damaged or the system refuses. Nothing that is committed was changed; recovering again is safe.
 pub fn recover<D: Disk>(disk: &D, item_of: impl Fn(u64) -> Result<u64, String>) -> Result<Recovered, RecoverError> {
-    let files = disk.list().map_err(DiskError::of(disk, "list", ""))?;
-    let names = files.iter().filter_map(|(file, _)| {
+    let files = Files::list(disk)?;
+    let names = files.lengths.keys().filter_map(|file| {
         let file = file.strip_suffix(SegmentName::NEW).unwrap_or(file);
         SegmentName::of_segment(file).or_else(|| SegmentName::of_checkpoint(file))
     });
@@ -102,7 +103,7 @@ pub fn recover<D: Disk>(disk: &D, item_of: impl Fn(u64) -> Result<u64, String>) 
     names.dedup();
     let mut recovered = Recovered { sessions: names.last().map_or(0, |name| name.session), ..Recovered::default() };
     for name in names {
-        let Some((checkpoint, note)) = recover_listed(disk, &files, name, &item_of)? else { continue };
+        let Some((checkpoint, note)) = files.recover(name, Check::Digest, &item_of)? else { continue };
         for range in checkpoint.finished.ranges() {
             let added = recovered.finished.add(range);
             added.map_err(|item| RecoverError::Twice { path: disk.path(&name.segment()), item })?;
@@ -113,60 +114,101 @@ pub fn recover<D: Disk>(disk: &D, item_of: impl Fn(u64) -> Result<u64, String>) 
     Ok(recovered)
 }
 
-/// Recover the segment of a process that died. Return its checkpoint; none if it had not written any.
+/// Return the last checkpoint of a process that died; none if it had not written any. Changes nothing, and reads no segment: it takes
+/// as long for one of many GB. The next [`recover`] checks the digest.
 ///
 /// # Errors
-/// As for [`recover`].
-pub fn recover_one<D: Disk>(
-    disk: &D,
-    name: SegmentName,
-    item_of: impl Fn(u64) -> Result<u64, String>,
-) -> Result<Option<Checkpoint>, RecoverError> {
-    let files = disk.list().map_err(DiskError::of(disk, "list", ""))?;
-    Ok(recover_listed(disk, &files, name, &item_of)?.map(|(checkpoint, _)| checkpoint))
+/// When the checkpoint is damaged, its segment is shorter, or the system refuses.
+pub fn last_checkpoint<D: Disk>(disk: &D, name: SegmentName) -> Result<Option<Checkpoint>, RecoverError> {
+    Files::list(disk)?.checkpoint(name)
 }
 
-fn recover_listed<D: Disk>(
-    disk: &D,
-    files: &[(String, u64)],
-    name: SegmentName,
-    item_of: &impl Fn(u64) -> Result<u64, String>,
-) -> Result<Option<(Checkpoint, Option<String>)>, RecoverError> {
-    let length = |name: &str| files.iter().find(|(file, _)| file == name).map(|(_, length)| *length);
-    let (segment, place) = (name.segment(), name.checkpoint());
-    for new in [&segment, &place].map(|file| SegmentName::new_file(file)).iter().filter(|new| length(new).is_some()) {
-        disk.remove(new).map_err(DiskError::of(disk, "remove", new))?;
-    }
-    match (length(&segment), length(&place)) {
-        (None, None) => Ok(None),
-        (Some(length), None) => rebuild(disk, name, length, item_of),
-        (length, Some(_)) => check(disk, name, length.unwrap_or(0)).map(|checkpoint| Some((checkpoint, None))),
-    }
+/// Recover the segments of the processes whose place this one takes, without a look at what is committed.
+///
+/// # Errors
+/// As for [`last_checkpoint`].
+pub fn recover_earlier_lives<D: Disk>(disk: &D, name: SegmentName) -> Result<(), RecoverError> {
+    let files = Files::list(disk)?;
+    // A log begins with a checkpoint: without one, its segment has no records.
+    let never = |_| Err("its process died before the first record".to_owned());
+    (0..name.life).try_for_each(|life| files.recover(SegmentName { life, ..name }, Check::Length, &never).map(drop))
 }
 
-/// Check a segment of this length against its checkpoint, and remove what is not committed.
-fn check<D: Disk>(disk: &D, name: SegmentName, length: u64) -> Result<Checkpoint, RecoverError> {
-    let (segment, place) = (name.segment(), name.checkpoint());
-    let mut bytes = Vec::new();
-    let read = disk.open(&place).and_then(|mut file| file.read_to_end(&mut bytes));
-    read.map_err(DiskError::of(disk, "read", &place))?;
-    let checkpoint =
-        Checkpoint::decode(&bytes).map_err(|why| RecoverError::Checkpoint { path: disk.path(&place), why })?;
-    let damaged = |why| RecoverError::Segment { path: disk.path(&segment), why, checkpoint: disk.path(&place) };
-    let committed = checkpoint.committed;
-    if length < committed {
-        return Err(damaged(format!("it has {length} bytes, and its checkpoint says that {committed} are committed")));
+/// Property of a committed segment that is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Check {
+    /// Its length.
+    Length,
+    /// Its length and its digest, for which it is read.
+    Digest,
+}
+
+/// Files of a saved crawl, with their lengths in bytes.
+struct Files<'a, D> {
+    disk: &'a D,
+    lengths: BTreeMap<String, u64>,
+}
+
+impl<'a, D: Disk> Files<'a, D> {
+    fn list(disk: &'a D) -> Result<Self, RecoverError> {
+        let files = disk.list().map_err(DiskError::of(disk, "list", ""))?;
+        Ok(Self { disk, lengths: files.into_iter().collect() })
     }
-    let digest = digest_of(disk, &segment, committed).map_err(DiskError::of(disk, "read", &segment))?;
-    if digest != checkpoint.digest {
-        return Err(damaged(format!(
-            "its first {committed} bytes are not those that its checkpoint says are committed"
-        )));
+
+    /// Bring a segment to what is committed. Return its checkpoint, with a note if it was rebuilt; none without any of its files.
+    fn recover(
+        &self,
+        name: SegmentName,
+        check: Check,
+        item_of: &impl Fn(u64) -> Result<u64, String>,
+    ) -> Result<Option<(Checkpoint, Option<String>)>, RecoverError> {
+        let disk = self.disk;
+        let (segment, place) = (name.segment(), name.checkpoint());
+        let new = [&segment, &place].map(|file| SegmentName::new_file(file));
+        for new in new.iter().filter(|new| self.lengths.contains_key(*new)) {
+            disk.remove(new).map_err(DiskError::of(disk, "remove", new))?;
+        }
+        let length = self.lengths.get(&segment).copied();
+        let Some(checkpoint) = self.checkpoint(name)? else {
+            return length.map_or(Ok(None), |length| rebuild(disk, name, length, item_of));
+        };
+        let committed = checkpoint.committed;
+        if check == Check::Digest {
+            let digest = digest_of(disk, &segment, committed).map_err(DiskError::of(disk, "read", &segment))?;
+            if digest != checkpoint.digest {
+                let why = format!("its first {committed} bytes are not those that its checkpoint says are committed");
+                return Err(self.damaged(name, why));
+            }
+        }
+        if length > Some(committed) {
+            disk.truncate(&segment, committed).map_err(DiskError::of(disk, "truncate", &segment))?;
+        }
+        Ok(Some((checkpoint, None)))
     }
-    if length > committed {
-        disk.truncate(&segment, committed).map_err(DiskError::of(disk, "truncate", &segment))?;
+
+    /// Read the checkpoint of a segment, which is at least as long as it says; none if there is no checkpoint.
+    fn checkpoint(&self, name: SegmentName) -> Result<Option<Checkpoint>, RecoverError> {
+        let (disk, place) = (self.disk, name.checkpoint());
+        if !self.lengths.contains_key(&place) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        let read = disk.open(&place).and_then(|mut file| file.read_to_end(&mut bytes));
+        read.map_err(DiskError::of(disk, "read", &place))?;
+        let checkpoint =
+            Checkpoint::decode(&bytes).map_err(|why| RecoverError::Checkpoint { path: disk.path(&place), why })?;
+        let (length, committed) = (self.lengths.get(&name.segment()).copied().unwrap_or(0), checkpoint.committed);
+        if length < committed {
+            let why = format!("it has {length} bytes, and its checkpoint says that {committed} are committed");
+            return Err(self.damaged(name, why));
+        }
+        Ok(Some(checkpoint))
     }
-    Ok(checkpoint)
+
+    fn damaged(&self, name: SegmentName, why: String) -> RecoverError {
+        let path = |file: String| self.disk.path(&file);
+        RecoverError::Segment { path: path(name.segment()), why, checkpoint: path(name.checkpoint()) }
+    }
 }
 
 /// Make the checkpoint of a segment of this length from its whole frames, and remove what follows them.

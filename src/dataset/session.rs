@@ -18,7 +18,7 @@ use super::checkpoint::{Checkpoint, RecordCounts};
 use super::disk::{Directory, DiskError};
 use super::log::{LogError, SegmentLog, Steps};
 use super::manifest::Saved;
-use super::recover::recover_one;
+use super::recover::{last_checkpoint, recover_earlier_lives};
 use super::segment::{Header, SegmentName};
 use super::writer::Writer;
 
@@ -39,31 +39,29 @@ pub struct Session {
 }
 
 impl Session {
-    /// Start the writer of a shard, whose segment must be new. Call in the shard's process.
+    /// Start the writer of a shard, whose segment must be new. Call in the shard's process. Removes what earlier processes of the shard,
+    /// which died, had not committed.
     ///
     /// # Errors
-    /// When the disk refuses the segment, or the system has no further thread.
+    /// When the disk refuses, a checkpoint of an earlier process is damaged, or the system has no further thread.
     pub fn writer(&self, shard: u32, life: u32, clock: Clock) -> Result<Writer, LogError> {
         let Self { place, number, plan, saved } = self;
         let name = SegmentName { session: *number, shard, life };
         let header = Header::new(name, TOOL, plan, saved.fields);
         let disk = Directory::new(place);
+        recover_earlier_lives(&disk, name)?;
         let log = SegmentLog::create(disk.clone(), &header, saved, Steps::default())?;
         let started = Writer::start(log, saved.clone(), clock);
         Ok(started.map_err(DiskError::of(&disk, "start the writer of", &name.segment()))?)
     }
 
-    /// Return what a process that died left of the IDs that it held, by its last checkpoint; none where that cannot be read. Removes what
-    /// it had not committed.
+    /// Return what a process that died left of the IDs that it held, by its last checkpoint; none where that cannot be read. Called in the
+    /// supervisor's loop, so it reads nothing else.
     #[must_use]
     pub fn left(&self, shard: u32, life: u32, held: &[IdRange]) -> Option<Left> {
         let name = SegmentName { session: self.number, shard, life };
-        // Its log began with a checkpoint: none has to be rebuilt.
-        let never = |_| Err("it has no checkpoint".to_owned());
-        let checkpoint = recover_one(&Directory::new(&self.place), name, never).ok()?;
-        let Some(Checkpoint { finished, tally, .. }) = checkpoint else {
-            return Some(Left { ids: held.to_vec(), items: ItemCounts::default() });
-        };
+        let checkpoint = last_checkpoint(&Directory::new(&self.place), name).ok()?;
+        let Checkpoint { finished, tally, .. } = checkpoint.unwrap_or_default();
         let mut items = ItemCounts::default();
         for (outcome, count) in tally.outcomes {
             *match &*outcome {
@@ -111,5 +109,58 @@ fn figures((session, (tally, items, bytes)): (u32, (RecordCounts, u64, u64))) ->
         bytes,
         p50_us: percentile(0.5),
         p99_us: percentile(0.99),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::dataset::log::put_checkpoint;
+    use crate::dataset::manifest::{Bodies, Durability, Fields};
+    use crate::dataset::recover::recover;
+
+    /// Bytes of a segment that nobody should read while shards wait: a hole of 2 GiB.
+    const COMMITTED: u64 = 2 << 30;
+
+    #[test]
+    fn a_shard_is_replaced_without_a_look_into_its_segment_and_its_tail_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let saved =
+            Saved { fields: Fields::default(), bodies: Bodies::Good, max_body: 1, durability: Durability::Process };
+        let session = Session { place: place.path().to_owned(), number: 1, plan: "plan".to_owned(), saved };
+        let dead = |life| SegmentName { session: 1, shard: 3, life };
+        let disk = Directory::new(place.path());
+        let mut checkpoint = Checkpoint { committed: COMMITTED, ..Checkpoint::default() };
+        for item in [10, 12] {
+            checkpoint.finished.insert(item).unwrap();
+            checkpoint.tally.record("ok", 1, None, None);
+        }
+        put_checkpoint(&disk, dead(0), &checkpoint, Durability::Process).unwrap();
+        let path = place.path().join(dead(0).segment());
+        File::create(&path).unwrap().set_len(COMMITTED + 7).unwrap();
+        // Of the second process there is only the start of a segment.
+        let start = place.path().join(SegmentName::new_file(&dead(1).segment()));
+        File::create(&start).unwrap();
+
+        // Its digest is wrong, as only its bytes can tell.
+        let left = session.left(3, 0, &[IdRange { start: 10, end: 14 }]).unwrap();
+        assert_eq!(left.ids, [IdRange { start: 11, end: 12 }, IdRange { start: 13, end: 14 }]);
+        assert_eq!(left.items, ItemCounts { ok: 2, ..ItemCounts::default() });
+        assert_eq!(fs::metadata(&path).unwrap().len(), COMMITTED + 7, "the supervisor must not wait for the disk");
+        assert_eq!(session.left(3, 1, &left.ids).unwrap().ids, left.ids);
+
+        drop(session.writer(3, 2, Clock::start()).unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().len(), COMMITTED);
+        assert!(!start.exists());
+
+        // A short segment is not worth a replacement; the digest of this one is checked before the crawl goes on.
+        File::options().write(true).open(&path).unwrap().set_len(1_000).unwrap();
+        assert_eq!(session.left(3, 0, &left.ids), None);
+        put_checkpoint(&disk, dead(0), &Checkpoint { committed: 1_000, ..checkpoint }, Durability::Process).unwrap();
+        assert!(session.left(3, 0, &left.ids).is_some());
+        let error = recover(&disk, Ok).unwrap_err().to_string();
+        assert!(error.contains("0001-s03.jsonl.zst is damaged: its first 1000 bytes"), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use super::*;
 use crate::dataset::batch::ReceivedBody;
 use crate::dataset::disk::simulated::{Random, Simulated};
 use crate::dataset::manifest::Bodies;
-use crate::dataset::recover::{RecoverError, Recovered, recover, recover_one};
+use crate::dataset::recover::{RecoverError, Recovered, last_checkpoint, recover, recover_earlier_lives};
 use crate::dataset::segment::Frames;
 
 /// Items of the crawl.
@@ -113,6 +113,7 @@ impl Crawl {
             Some(log) => log,
             none => {
                 let header = Header::new(shard.name, "crawlmark", "plan", self.saved.fields);
+                recover_earlier_lives(&self.disk, shard.name)?;
                 none.insert(SegmentLog::create(self.disk.clone(), &header, &self.saved, STEPS)?)
             }
         };
@@ -144,7 +145,7 @@ impl Crawl {
     fn replace(&mut self, shard: &mut Shard) {
         self.disk.fail_after(None);
         let dead = shard.log.take().map(|log| log.next.finished).unwrap_or_default();
-        let kept = recover_one(&self.disk, shard.name, Ok);
+        let kept = last_checkpoint(&self.disk, shard.name);
         let kept = kept.unwrap_or_else(|error| panic!("{error}")).unwrap_or_default().finished;
         shard.left.extend(dead.ranges().flat_map(|range| kept.gaps(range)).flat_map(|gap| gap.start..gap.end));
         shard.name.life += 1;
