@@ -64,11 +64,11 @@ pub use self::view::{
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
-use crate::clock::{Clock, Nanos, wall_time};
+use crate::clock::{Clock, Nanos, duration_ns, wall_time};
 use crate::machine::{Proc, Watch};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, Role, ShardExit, fork, own_usage, usable_cpus};
-use crate::shard::{self, Bell, ShardLink};
+use crate::shard::{self, Bell, INTERVAL, ShardLink};
 use crate::stats::Bounds;
 use crate::wire::{Control, PauseOrder, Usage};
 
@@ -459,10 +459,14 @@ impl<L: ShardLine> Supervisor<L> {
         }
     }
 
-    /// The shards that have more seconds to tell.
+    /// The shards that have more seconds to tell. One that died and may be replaced, and a replacement that has not begun, have those from
+    /// now on.
     fn measuring(&self) -> Vec<Measuring> {
-        let measuring = |member: &Member<L>| Measuring { shard: member.plan.shard, first: member.first_second };
-        self.members.iter().filter(|member| member.is_at_work()).map(measuring).collect()
+        let now = self.start.map_or(0, |start| self.clock.now().since(start) / duration_ns(INTERVAL));
+        let first = |member: &Member<L>| if member.is_at_work() { member.first_second.unwrap_or(now) } else { now };
+        let measuring = |member: &Member<L>| Measuring { shard: member.plan.shard, first: first(member) };
+        let tells_more = |member: &&Member<L>| member.is_at_work() || member.may_return();
+        self.members.iter().filter(tells_more).map(measuring).collect()
     }
 
     fn refresh(&mut self, now: Nanos) {

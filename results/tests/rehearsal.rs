@@ -72,14 +72,17 @@ trait Reported {
     fn as_it_is(&self, plan: &RunPlan) -> Report;
 }
 
+/// Whatever happened, the program reads what it saved.
+fn read_back(report: Report) -> Report {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join(RESULT), serde_json::to_string(&report).unwrap()).unwrap();
+    assert_eq!(result_dir::read(home.path()).err().map(|error| error.to_string()), None);
+    report
+}
+
 impl Reported for Rehearsal {
     fn report(&self, plan: &RunPlan) -> Report {
-        let report = self.as_it_is(plan);
-        // Whatever happened, the program reads what it saved.
-        let home = tempfile::tempdir().unwrap();
-        fs::write(home.path().join(RESULT), serde_json::to_string(&report).unwrap()).unwrap();
-        assert_eq!(result_dir::read(home.path()).err().map(|error| error.to_string()), None);
-        report
+        read_back(self.as_it_is(plan))
     }
 
     fn as_it_is(&self, plan: &RunPlan) -> Report {
@@ -765,10 +768,7 @@ fn stopped_by_answers(
     let rehearsal = rehearse_before(plan, &[], target, &mut stoppable).unwrap();
     let mut report = rehearsal.as_it_is(plan);
     stoppable.0.close(&mut report);
-    let home = tempfile::tempdir().unwrap();
-    fs::write(home.path().join(RESULT), serde_json::to_string(&report).unwrap()).unwrap();
-    assert_eq!(result_dir::read(home.path()).err().map(|error| error.to_string()), None);
-    report
+    read_back(report)
 }
 
 #[test]

@@ -119,8 +119,8 @@ pub(super) struct Member<L = Process> {
     pub(super) successor: Successor,
     /// Earlier processes of the shard, which died.
     pub(super) past: Past,
-    /// Index of the first second that it reports; the end of time before it begins in the place of another one.
-    pub(super) first_second: u64,
+    /// Index of the first second that it reports; none before it begins in the place of another one.
+    pub(super) first_second: Option<u64>,
     bounds: Bounds,
     /// Control frames that the pipe had no room for: of a shard that does not read.
     unsent: Vec<u8>,
@@ -136,7 +136,7 @@ impl<L: ShardLine> Member<L> {
         Self {
             successor: Successor::Unasked,
             past: Past::default(),
-            first_second: if plan.life == 0 { 0 } else { u64::MAX },
+            first_second: (plan.life == 0).then_some(0),
             bounds: Bounds::for_timeout(plan.timeout),
             ids: plan.ids.clone(),
             given: 0,
@@ -173,6 +173,13 @@ impl<L: ShardLine> Member<L> {
         (self.past, self.progress.at) = (past, self.heard_at);
     }
 
+    /// Forgoes another process in its place. Its finished items are those that it stored, not those that it reported.
+    pub(super) fn go_without(&mut self) {
+        if let Successor::At(_, left) = std::mem::replace(&mut self.successor, Successor::None) {
+            self.progress.counters.items = left.items;
+        }
+    }
+
     /// True if the process is gone and everything it said has been read, and no other one will take its place.
     pub(super) fn is_over(&self) -> bool {
         !self.speaks && self.exit.is_some() && !self.returns()
@@ -186,6 +193,11 @@ impl<L: ShardLine> Member<L> {
     /// True if another process will take its place.
     pub(super) fn returns(&self) -> bool {
         matches!(self.successor, Successor::At(..))
+    }
+
+    /// True if it died, and it is not decided that no other process will take its place.
+    pub(super) const fn may_return(&self) -> bool {
+        self.fault.is_some() && !matches!(self.successor, Successor::None)
     }
 
     /// True if it may still say something.

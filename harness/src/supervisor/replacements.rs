@@ -37,8 +37,9 @@ pub trait Workloads {
     /// The run does not start, or the shard is not replaced.
     fn build(&self, plan: &ShardPlan) -> Result<Self::Workload, Self::Error>;
 
-    /// Return what is left of the IDs in `held` of the process of `plan`, which died: called in the supervisor's process, which waits for
-    /// it. None to go on without the shard, as is done too if the answer does not fit `held`.
+    /// Return what is left of the IDs in `held` of the process of `plan`, which died: called once in the supervisor's process, which waits
+    /// for it, also if no other process will take its place. None to go on without the shard, as is done too if the answer does not fit
+    /// `held`; its items are then those that it reported.
     fn left(&self, plan: &ShardPlan, held: &[IdRange]) -> Option<Left> {
         let _ = (plan, held);
         None
@@ -107,26 +108,29 @@ pub(super) struct Past {
 
 impl<L: ShardLine> Supervisor<L> {
     /// Asks what is left of each shard that has died since, and returns the plans of the processes that are to take the place of dead ones
-    /// now. In an open loop, whose timetable goes on, and once the run is stopped or its time is over, no shard is replaced.
+    /// now. In an open loop, whose timetable goes on, and once the run is stopped or its time is over, no shard is replaced; its items count
+    /// as they are stored all the same.
     pub(super) fn due_replacements(&mut self, left: impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>) -> Vec<ShardPlan> {
         let now = self.clock.now();
         let is_on = self.stop.is_none() && self.start.is_some();
         let mut due = Vec::new();
         for member in self.members.iter_mut().filter(|member| member.has_died()) {
+            if matches!(member.successor, Successor::Unasked) {
+                let left = left(&member.plan, &member.ids).filter(|left| left.fits(&member.ids));
+                let at = now.plus(BACKOFF * (1 << member.plan.life));
+                member.successor = left.map_or(Successor::None, |left| Successor::At(at, left));
+            }
             let ends = self.start.zip(member.plan.duration).map(|(start, duration)| start.plus(duration));
-            let may_return = is_on && member.plan.timetable.is_none() && ends.is_none_or(|end| now < end);
+            let may_return = is_on
+                && member.plan.timetable.is_none()
+                && member.plan.life < MOST_REPLACEMENTS
+                && ends.is_none_or(|end| now < end);
             match &member.successor {
-                Successor::None => {}
-                _ if !may_return || member.plan.life == MOST_REPLACEMENTS => member.successor = Successor::None,
-                Successor::Unasked => {
-                    let left = left(&member.plan, &member.ids).filter(|left| left.fits(&member.ids));
-                    let at = now.plus(BACKOFF * (1 << member.plan.life));
-                    member.successor = left.map_or(Successor::None, |left| Successor::At(at, left));
-                }
+                Successor::At(..) if !may_return => member.go_without(),
                 Successor::At(at, left) if now >= *at => {
                     due.push(ShardPlan { life: member.plan.life + 1, ids: left.ids.clone(), ..member.plan.clone() });
                 }
-                Successor::At(..) => {}
+                _ => {}
             }
         }
         due
@@ -134,7 +138,7 @@ impl<L: ShardLine> Supervisor<L> {
 
     /// Goes on without shard `i`, which could not be replaced.
     pub(super) fn go_without(&mut self, i: usize) {
-        self.members[i].successor = Successor::None;
+        self.members[i].go_without();
     }
 
     /// Puts the process of `plan` in the place of the shard's dead one.
@@ -154,7 +158,7 @@ impl<L: ShardLine> Supervisor<L> {
         let share = self.budget.as_mut().map(|budget| Control::Share(budget.shares.replaced(i)));
         let begin = pauses.chain(share).chain([Control::Go { start, from: now }]);
         begin.for_each(|control| self.members[i].tell(control));
-        self.members[i].first_second = now.since(start) / duration_ns(INTERVAL);
+        self.members[i].first_second = Some(now.since(start) / duration_ns(INTERVAL));
     }
 }
 

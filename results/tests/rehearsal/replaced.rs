@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crawlmark_harness::stats::ItemCounts;
 use crawlmark_harness::supervisor::{Left, ShardFault};
-use crawlmark_results::run::report::Verdict;
+use crawlmark_results::run::report::{SavedReport, SavedSession, Verdict};
 
 use super::*;
 
@@ -77,25 +77,38 @@ impl Workload for Storing {
     }
 }
 
+/// Report of a run, with what was committed in it, as the program saves and reads it.
+fn saved_report(rehearsal: &Rehearsal, plan: &RunPlan, committed: &Committed) -> Report {
+    let items = committed.times.borrow().len() as u64;
+    let (from, to, p50_us, p99_us) = Default::default();
+    let session =
+        SavedSession { session: 1, from, to, active_s: 0.0, items, requests: items, bytes: 0, p50_us, p99_us };
+    let (directory, durability) = ("items".to_owned(), "process".to_owned());
+    let saved = SavedReport { directory, items: plan.ids.len(), saved: items, durability, sessions: vec![session] };
+    read_back(Report { saved: Some(saved), ..rehearsal.as_it_is(plan) })
+}
+
+fn deaths(deaths: &[(Duration, u32)]) -> Vec<Incident> {
+    deaths.iter().map(|(at, shard)| Incident::Death { at: *at, shard: *shard }).collect()
+}
+
 /// Runs `plan` while shards die, and replaces them.
 fn run_dying(plan: &RunPlan, deaths: &[(Duration, u32)], committed: &Committed) -> Rehearsal {
-    run_dying_against(plan, deaths, committed, |_, _| GOOD)
+    run_dying_against(plan, &self::deaths(deaths), committed, |_, _| GOOD)
 }
 
 fn run_dying_against(
     plan: &RunPlan,
-    deaths: &[(Duration, u32)],
+    incidents: &[Incident],
     committed: &Committed,
     answer: fn(u32, Nanos) -> (Outcome, Advice),
 ) -> Rehearsal {
-    let incidents: Vec<Incident> =
-        deaths.iter().map(|(at, shard)| Incident::Death { at: *at, shard: *shard }).collect();
     let storing = |shard: &ShardPlan, clock| Storing {
         target: Target { clock, shard: shard.shard, takes: |_, _| MS, answer },
         committed: committed.clone(),
         uncommitted: RefCell::default(),
     };
-    rehearse_replacing(plan, &incidents, storing, |_, held| Some(committed.left(held))).unwrap()
+    rehearse_replacing(plan, incidents, storing, |_, held| Some(committed.left(held))).unwrap()
 }
 
 #[test]
@@ -123,6 +136,18 @@ fn a_shard_that_dies_is_replaced_and_every_item_is_committed_once() {
     // What was not committed was asked for again; what was sent after the last report of a process is not counted.
     let (counted, ended) = (report.totals.attempts, rehearsal.samples.len() as u64);
     assert!(ended > 12_000 && counted < ended && counted + 3 * 600 > ended, "{counted} of {ended}");
+}
+
+#[test]
+fn a_second_is_told_once_though_all_other_shards_have_ended_when_one_returns_in_it() {
+    // Each shard takes half a second for its items, and the one that dies is back before the first second is over.
+    let plan = run_of(2, 4, 2_000);
+    for death in 495..505 {
+        let committed = Committed::default();
+        let rehearsal = run_dying(&plan, &[(death * MS, 0)], &committed);
+        let seconds: Vec<u64> = rehearsal.intervals.iter().map(|interval| interval.index).collect();
+        assert_eq!((seconds, committed.times.take().len()), (vec![0], 2_000), "a death at {death} ms");
+    }
 }
 
 #[test]
@@ -158,7 +183,7 @@ fn a_replacement_keeps_the_pause_and_the_distance_that_the_others_were_told() {
     };
     let mut paused = RunPlan { duration: Some(6 * S), ..run_of(2, 8, 1 << 40) };
     let committed = Committed::default();
-    run_dying_against(&paused, &[(1_500 * MS, 0)], &committed, refused);
+    run_dying_against(&paused, &deaths(&[(1_500 * MS, 0)]), &committed, refused);
     let sent = committed.sent.take();
     let in_pause = sent.iter().filter(|at| (1_010_000_000..4_000_000_000).contains(*at)).count();
     assert_eq!(in_pause, 0);
@@ -184,10 +209,10 @@ fn a_shard_that_keeps_dying_is_replaced_three_times_and_then_gone_without() {
     let rehearsal = run_dying(&plan, &deaths, &committed);
     let shard = &rehearsal.record.shards[0];
     assert_eq!((shard.past.len(), &shard.fault), (3, &Some(ShardFault::Died)));
-    let report = rehearsal.report(&plan);
+    let report = saved_report(&rehearsal, &plan, &committed);
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
-    assert_eq!(report.ledger.planned, 40_000);
-    assert!(report.ledger.lost + report.ledger.not_attempted > 0);
+    assert_eq!((report.ledger.planned, report.ledger.ok), (40_000, report.saved.unwrap().saved));
+    assert!(report.ledger.lost > 0 && report.ledger.lost + report.ledger.not_attempted < 20_000);
 }
 
 #[test]
@@ -218,8 +243,10 @@ fn a_shard_is_not_replaced_by_an_answer_that_does_not_fit_or_in_an_open_loop() {
     }
     assert_eq!(asked.take(), 3, "nobody is asked twice");
     let open = timed(4, 100, 2 * S);
-    let rehearsal = rehearse_replacing(&open, &death, target, |_, _| unreachable!("an open loop goes on")).unwrap();
-    assert!(rehearsal.record.shards[0].fault.is_some());
+    let committed = Committed::default();
+    let rehearsal = run_dying_against(&open, &death, &committed, |_, _| GOOD);
+    assert_eq!((rehearsal.record.shards[0].past.len(), rehearsal.record.shards[0].fault.is_some()), (0, true));
+    assert_eq!(saved_report(&rehearsal, &open, &committed).ledger.ok, committed.times.take().len() as u64);
 }
 
 proptest! {
@@ -228,7 +255,7 @@ proptest! {
     /// Shards die at any times, paced or not, and some are slow: nothing is lost, nothing is committed twice, and the report adds up.
     #[test]
     fn whoever_dies_when_every_item_is_committed_once(
-        shards in 1..4_u32, deaths in prop::collection::vec((0..4_000_u32, 0..4_u32), 0..4),
+        shards in 1..4_u32, deaths in prop::collection::vec((1..4_000_u32, 0..4_u32), 0..4),
         rate in prop::option::of(500..4_000_u64), finished in prop::collection::vec((0..400_u64, 0..400_u64), 0..8),
     ) {
         let mut plan = run_of(shards, 2 * shards, 4_000);
@@ -242,7 +269,7 @@ proptest! {
         plan.finished.retain(|range| range.end < 4_000);
         let deaths: Vec<(Duration, u32)> = deaths.into_iter().map(|(at, shard)| (at * MS, shard % shards)).collect();
         let committed = Committed::default();
-        let report = run_dying(&plan, &deaths, &committed).report(&plan);
+        let report = saved_report(&run_dying(&plan, &deaths, &committed), &plan, &committed);
         let is_left = |id: &u64| plan.finished.iter().all(|range| *id < range.start || *id >= range.end);
         let expected: BTreeSet<u64> = (0..4_000).filter(is_left).collect();
         let times = committed.times.take();
@@ -254,5 +281,26 @@ proptest! {
             sent.sort_unstable();
             prop_assert!(conforms(&sent, per_s(rate), plan.burst));
         }
+    }
+
+    /// A run is stopped while shards die, live again, wait for their turn to, or are gone for good: its items are those that are committed.
+    #[test]
+    fn whenever_a_run_is_stopped_its_ledger_counts_what_is_committed(
+        stop in 1..3_000_u32, is_signal: bool, deaths in prop::collection::vec((1..600_u32, 0..2_u32), 1..9),
+    ) {
+        let mut plan = run_of(2, 4, 1 << 40);
+        plan.duration = (!is_signal).then_some(stop * MS);
+        // One soon after the other, the last ones perhaps within a backoff that the stop cuts off.
+        let deaths: Vec<(Duration, u32)> = deaths.iter().scan(stop.saturating_sub(1_500), |at, (gap, shard)| {
+            *at += gap;
+            Some((*at * MS, *shard))
+        }).collect();
+        let mut incidents = self::deaths(&deaths);
+        incidents.extend(is_signal.then_some(Incident::Signal { at: stop * MS, number: 2 }));
+        let committed = Committed::default();
+        let rehearsal = run_dying_against(&plan, &incidents, &committed, |_, _| GOOD);
+        let report = saved_report(&rehearsal, &plan, &committed);
+        prop_assert_eq!(report.ledger.ok, committed.times.take().len() as u64);
+        prop_assert!(report.ledger.adds_up());
     }
 }
