@@ -65,7 +65,7 @@ pub trait Disk {
     /// When there is none, or the system refuses.
     fn open(&self, name: &str) -> io::Result<impl Read>;
 
-    /// Return the names of all files, with their lengths in bytes.
+    /// Return the names of all files, with their lengths in bytes. Those that another process renames at this moment may be missing.
     ///
     /// # Errors
     /// When the system refuses.
@@ -128,9 +128,15 @@ impl Disk for Directory {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.0)? {
             let entry = entry?;
+            let length = match entry.metadata() {
+                Ok(metadata) => metadata.len(),
+                // Another shard gave its next checkpoint the name of the last one.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
             // Other names are not ours.
             if let Ok(name) = entry.file_name().into_string() {
-                files.push((name, entry.metadata()?.len()));
+                files.push((name, length));
             }
         }
         Ok(files)
