@@ -229,13 +229,13 @@ pub fn usable_cpus() -> Vec<usize> {
     (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
 }
 
-/// Keeps this process on one CPU.
+/// Keep the calling thread, and those that it starts from now on, on these CPUs.
 ///
 /// # Errors
-/// When the CPU does not exist or is not this process's to use.
-pub fn pin_to(cpu: usize) -> Result<(), Errno> {
+/// When none of them exists and is this process's to use.
+pub fn pin_to(cpus: &[usize]) -> Result<(), Errno> {
     let mut set = CpuSet::new();
-    set.set(cpu)?;
+    cpus.iter().try_for_each(|cpu| set.set(*cpu))?;
     sched_setaffinity(Pid::from_raw(0), &set)
 }
 

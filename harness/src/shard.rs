@@ -193,7 +193,7 @@ where
 
 fn prepare(plan: &ShardPlan) -> Result<tokio::runtime::LocalRuntime, ShardError> {
     if let Some(cpu) = plan.cpu {
-        pin_to(cpu).map_err(|error| ShardError::Pin(cpu, error))?;
+        pin_to(&[cpu]).map_err(|error| ShardError::Pin(cpu, error))?;
     }
     Ok(Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?)
 }

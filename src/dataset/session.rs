@@ -36,6 +36,8 @@ pub struct Session {
     pub plan: String,
     /// Settings of what is saved.
     pub saved: Saved,
+    /// CPUs for writers: those that the run may use, not only the one that a shard is pinned to.
+    pub cpus: Vec<usize>,
 }
 
 impl Session {
@@ -45,13 +47,13 @@ impl Session {
     /// # Errors
     /// When the disk refuses, a checkpoint of an earlier process is damaged, or the system has no further thread.
     pub fn writer(&self, shard: u32, life: u32, clock: Clock) -> Result<Writer, LogError> {
-        let Self { place, number, plan, saved } = self;
+        let Self { place, number, plan, saved, cpus } = self;
         let name = SegmentName { session: *number, shard, life };
         let header = Header::new(name, TOOL, plan, saved.fields);
         let disk = Directory::new(place);
         recover_earlier_lives(&disk, name)?;
         let log = SegmentLog::create(disk.clone(), &header, saved, Steps::default())?;
-        let started = Writer::start(log, saved.clone(), clock);
+        let started = Writer::start(log, saved.clone(), clock, cpus.clone());
         Ok(started.map_err(DiskError::of(&disk, "start the writer of", &name.segment()))?)
     }
 
@@ -116,6 +118,8 @@ fn figures((session, (tally, items, bytes)): (u32, (RecordCounts, u64, u64))) ->
 mod tests {
     use std::fs::File;
 
+    use crawlmark_harness::process::usable_cpus;
+
     use super::*;
     use crate::dataset::log::put_checkpoint;
     use crate::dataset::manifest::{Bodies, Durability, Fields};
@@ -129,7 +133,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let saved =
             Saved { fields: Fields::default(), bodies: Bodies::Good, max_body: 1, durability: Durability::Process };
-        let session = Session { place: place.path().to_owned(), number: 1, plan: "plan".to_owned(), saved };
+        let session =
+            Session { place: place.path().to_owned(), number: 1, plan: "plan".to_owned(), saved, cpus: usable_cpus() };
         let dead = |life| SegmentName { session: 1, shard: 3, life };
         let disk = Directory::new(place.path());
         let mut checkpoint = Checkpoint { committed: COMMITTED, ..Checkpoint::default() };

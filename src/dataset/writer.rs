@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::process::pin_to;
 use crawlmark_harness::sample::Outcome;
 use tokio::sync::Notify;
 
@@ -56,11 +57,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Start the thread. Call it in the shard's process, after the fork.
+    /// Start the thread, on these CPUs as far as the process may use them. Call it in the shard's process, after the fork.
     ///
     /// # Errors
     /// When the system has no further thread.
-    pub fn start<D>(log: SegmentLog<D>, saved: Saved, clock: Clock) -> io::Result<Self>
+    pub fn start<D>(log: SegmentLog<D>, saved: Saved, clock: Clock, cpus: Vec<usize>) -> io::Result<Self>
     where
         D: Disk<File: Send> + Send + 'static,
     {
@@ -70,6 +71,8 @@ impl Writer {
         let of_thread = Arc::clone(&shared);
         // After the fork, as rule 11 of the design allows: the disk must not stop the crawl.
         thread::Builder::new().name("writer".to_owned()).spawn(move || {
+            // It inherits the one CPU of a pinned shard, where it would hold the crawl up. That is how it stays if the system refuses.
+            let _ = pin_to(&cpus);
             let written = write(log, clock, &of_thread, (&batches, &recycled));
             let _ = of_thread.ended.set(written.map_err(|error| error.to_string()));
             of_thread.changed.notify_waiters();
@@ -198,6 +201,7 @@ fn write<D: Disk>(
 mod tests {
     use std::path::Path;
 
+    use crawlmark_harness::process::usable_cpus;
     use crawlmark_harness::units::IdRange;
 
     use super::*;
@@ -219,7 +223,7 @@ mod tests {
             Saved { fields: Fields::default(), bodies: Bodies::Good, max_body: 1 << 20, durability: Durability::Power };
         let header = Header::new(NAME, "crawlmark", "plan", saved.fields);
         let log = SegmentLog::create(Directory::new(place), &header, &saved, steps).unwrap();
-        Writer::start(log, saved, Clock::start()).unwrap()
+        Writer::start(log, saved, Clock::start(), usable_cpus()).unwrap()
     }
 
     fn push(writer: &Writer, number: u64, body: &[u8]) {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::{SavedReport, config_hash};
@@ -117,7 +118,8 @@ impl SavedCrawl {
         resolved.plan.finished = finished.ranges().collect();
         resolved.plan = resolved.plan.clone().validate().map_err(|error| Error::Usage(error.to_string()))?;
         let plan = config_hash(&resolved.plan);
-        let session = Session { place: place.clone(), number: sessions + 1, plan, saved: manifest.saved };
+        let (place, number, cpus) = (place.clone(), sessions + 1, usable_cpus());
+        let session = Session { place, number, plan, saved: manifest.saved, cpus };
         resolved.spec.options.session = Some(session.clone());
         Ok(Some(Self { session, items: manifest.ids.len(), notes, _lock: lock }))
     }

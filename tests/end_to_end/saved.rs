@@ -134,6 +134,29 @@ fn however_often_a_crawl_is_killed_each_id_is_saved_once() {
 }
 
 #[test]
+fn the_writer_of_a_pinned_shard_may_use_all_cpus_of_the_run() {
+    let (target, crawl) = (Target::start("--processes 1 --latency 5ms"), Crawl::new());
+    let run = crawl.session(&format!("{} --ids 0..1m -c 2 --shards 1", target.url()));
+    target.wait_for_requests(1);
+    let tasks = format!("/proc/{}/task", run.shard(0));
+    let field = |status: &str, name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_once(':').unwrap().1.trim().to_owned()
+    };
+    let cpus = |task: String| field(&fs::read_to_string(task).unwrap(), "Cpus_allowed_list");
+    let all = cpus(format!("/proc/{}/status", run.pid()));
+    wait_for("a writer that is not pinned", || {
+        let threads = fs::read_dir(&tasks).unwrap().map(|task| task.unwrap().path().join("status"));
+        let mut threads = threads.map(|status| fs::read_to_string(status).unwrap());
+        let writer = threads.find(|status| field(status, "Name") == "writer").unwrap();
+        (field(&writer, "Cpus_allowed_list") == all).then_some(())
+    });
+    let own: usize = cpus(format!("{tasks}/{}/status", run.shard(0))).parse().unwrap();
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.end().report(130).count("/shards/0/cpu"), own as u64);
+}
+
+#[test]
 fn a_disk_that_gets_full_ends_the_session_and_a_resumed_one_saves_the_rest() {
     let Some(disk) = Disk::of(1 << 20) else { return };
     let target = Target::start("--processes 1");
