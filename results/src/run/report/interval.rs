@@ -124,7 +124,8 @@ impl IntervalRow {
             pace_per_s: interval.standing.and_then(|standing| standing.pace_per_s),
             spread: [Series::ResponseOk, Series::ServiceOk]
                 .iter()
-                .find_map(|series| Spread::of(interval.merged.timing(*series)?)),
+                .find_map(|series| interval.merged.timing(*series))
+                .and_then(Spread::of),
             bins: BinRow::all(&interval.bins),
             shards: interval.seconds.clone(),
         }
