@@ -13,7 +13,10 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
     let (plan, _) = PlanFile::read(&directory.plan())?;
     let Some(Command::Run(crawl)) = Cli::of(&plan.command.arguments).ok().map(|(cli, _)| cli.command) else {
         let path = directory.plan();
-        return Err(Error::Usage(format!("{}: its `command` is not one of `crawlmark run`. Restore the file", path.display())));
+        return Err(Error::Usage(format!(
+            "{}: its `command` is not one of `crawlmark run`. Restore the file",
+            path.display()
+        )));
     };
     let objectives = run::objectives(&crawl, &plan.crawl)?;
     let completeness = if args.partial { Completeness::Partial } else { Completeness::All };
