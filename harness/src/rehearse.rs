@@ -237,6 +237,10 @@ impl<O: Observer> Observer for SecondsObserver<'_, O> {
         self.observer.open(seconds);
     }
 
+    fn lease(&mut self, now: Nanos) -> Option<Nanos> {
+        self.observer.lease(now)
+    }
+
     fn has_enough(&self) -> bool {
         self.observer.has_enough()
     }

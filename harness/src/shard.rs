@@ -280,6 +280,7 @@ fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
         Control::Shed => gate.shed(),
         Control::Take(range) => gate.receive(range),
         Control::Share(share) => gate.set_share(share),
+        Control::Lease(end) => gate.set_lease(end),
         Control::Go { .. } => {}
     }
     None

@@ -190,6 +190,8 @@ struct Supervisor<L = Process> {
     hosts: u32,
     /// By host, the last pause that it asked for.
     pauses_in_force: BTreeMap<u32, PauseOrder>,
+    /// When the run's budget ceases to be its own, as the shards were told; none if it is its own to the end.
+    lease: Option<Nanos>,
     moved: Moved,
     pauses: u64,
     live: Live,
@@ -275,6 +277,7 @@ impl<L: ShardLine> Supervisor<L> {
             turns: Turns::default(),
             hosts: plan.per_host.hosts,
             pauses_in_force: BTreeMap::new(),
+            lease: None,
             moved: Moved::default(),
             pauses: 0,
             live: Live::default(),
@@ -341,6 +344,7 @@ impl<L: ShardLine> Supervisor<L> {
             self.members.iter_mut().for_each(Member::reap);
         }
         if self.start.is_none() {
+            self.renew_lease(now, observer);
             self.start_when_ready()?;
         } else {
             self.note_silence();
@@ -359,6 +363,7 @@ impl<L: ShardLine> Supervisor<L> {
             self.check_deadlines(now);
             self.members.iter_mut().for_each(Member::flush);
             self.look_at_shares();
+            self.renew_lease(now, observer);
             if let Some(watch) = &mut self.watch {
                 watch.look(now);
             }
@@ -434,6 +439,20 @@ impl<L: ShardLine> Supervisor<L> {
             self.watch = self.machine.take().map(|proc| Watch::begin(proc, self.clock.now()));
         }
         Ok(())
+    }
+
+    /// Tell the shards until when they may send, if that has changed.
+    fn renew_lease<O: Observer>(&mut self, now: Nanos, observer: &mut O) {
+        let lease = observer.lease(now);
+        if lease == self.lease {
+            return;
+        }
+        self.lease = lease;
+        let end = lease.unwrap_or(Nanos(u64::MAX));
+        self.members
+            .iter_mut()
+            .filter(|member| member.is_speaking())
+            .for_each(|member| member.tell(Control::Lease(end)));
     }
 
     fn report_intervals<O: Observer>(&mut self, observer: &mut O) {

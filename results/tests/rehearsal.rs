@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test whose rehearsal cannot run is over")]
 
 mod findings;
+mod lease;
 mod outcomes;
 mod parts;
 mod replaced;

@@ -180,7 +180,7 @@ impl Gate {
         }
         if slot.sending.get() == Sending::Sent {
             // Nothing of it was written: it was counted, and goes on another connection.
-            if self.inner.borrow().resume(id) <= began {
+            if self.inner.borrow().may_resume(id, began) {
                 return began;
             }
         } else {
@@ -503,6 +503,12 @@ impl Gate {
     pub(super) fn set_share(&self, share: u32) {
         self.inner.borrow_mut().set_share(share, self.clock.now());
         self.messages.send(Frame::Share(share));
+        self.keeper.call();
+    }
+
+    /// Lets no request be written from `end` on, until it is told a later end.
+    pub(super) fn set_lease(&self, end: Nanos) {
+        self.inner.borrow_mut().lease = end;
         self.keeper.call();
     }
 

@@ -156,7 +156,8 @@ impl<L: ShardLine> Supervisor<L> {
         let pauses =
             self.pauses_in_force.values().filter(|order| order.until > now).map(|order| Control::Pause(*order));
         let share = self.budget.as_mut().map(|budget| Control::Share(budget.shares.replaced(i)));
-        let begin = pauses.chain(share).chain([Control::Go { start, from: now }]);
+        let lease = self.lease.map(Control::Lease);
+        let begin = pauses.chain(share).chain(lease).chain([Control::Go { start, from: now }]);
         begin.for_each(|control| self.members[i].tell(control));
         self.members[i].first_second = Some(now.since(start) / duration_ns(INTERVAL));
     }

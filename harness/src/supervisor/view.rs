@@ -36,6 +36,13 @@ pub trait Observer {
         let _ = seconds;
     }
 
+    /// Return when the run's budget ceases to be its own: no shard sends a request from then on, whatever happens to this process. Asked at
+    /// `now`, before the start and about ten times a second. None for a budget that is the run's to its end.
+    fn lease(&mut self, now: Nanos) -> Option<Nanos> {
+        let _ = now;
+        None
+    }
+
     /// True if the run is to be stopped as by a signal: nothing new is started, what is under way may end. Asked after
     /// seconds were told.
     fn has_enough(&self) -> bool {

@@ -88,6 +88,8 @@ pub(super) struct Limits {
     pub(super) is_full: bool,
     /// Since when it has had some, if it ever had none.
     pub(super) room_since: Nanos,
+    /// When the budget ceases to be the run's; the end of time if it is its own.
+    pub(super) lease: Nanos,
     /// IDs whose requests were let through and withdrawn at the end, before they were sent.
     returned: u64,
     /// When those were scheduled that found the queue full and are yet to be counted.
@@ -172,6 +174,7 @@ impl Limits {
             state: State::Open,
             is_full: false,
             room_since: Nanos::default(),
+            lease: Nanos(u64::MAX),
             returned: 0,
             dropped: Vec::new(),
             left_over: LeftOver::default(),
@@ -260,7 +263,9 @@ impl Limits {
 
     /// True if nothing has to be timed: a lane goes on at the moment at which it became free.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.limiter.is_unlimited() && matches!(&self.hosts[..], [host] if host.is_unlimited())
+        self.lease == Nanos(u64::MAX)
+            && self.limiter.is_unlimited()
+            && matches!(&self.hosts[..], [host] if host.is_unlimited())
     }
 
     fn host_of(&self, id: u64) -> usize {
@@ -302,6 +307,9 @@ impl Limits {
         self.update_timetable(now);
         if self.is_full && !self.has_nothing() {
             return Asked::Blocked(Binding::Storage);
+        }
+        if now >= self.lease && !self.has_nothing() {
+            return Asked::Blocked(Binding::Rate);
         }
         if self.plan.arrivals == Arrivals::Waves {
             self.left_in_wave = if self.under_way == 0 { self.plan.in_flight() } else { self.left_in_wave };

@@ -41,9 +41,8 @@ impl Limits {
     /// Ask if a request for `id` that has its connection may be written at `now`. The turn is the last thing to ask for: who has it
     /// keeps the other shards waiting.
     pub(in crate::shard::gate) fn clearance(&self, id: u64, now: Nanos) -> Clearance {
-        let resume = self.resume(id);
-        if resume > now {
-            return Clearance::At(resume);
+        if !self.may_resume(id, now) {
+            return Clearance::At(if now < self.lease { self.resume(id) } else { Nanos(u64::MAX) });
         }
         match (self.peek_send(id, now), self.turn_of(id)) {
             (Pace::Wait(due), _) => Clearance::At(due),
@@ -57,6 +56,11 @@ impl Limits {
     /// Before this moment the host of `id` is not to receive anything, as it asked.
     pub(in crate::shard::gate) fn resume(&self, id: u64) -> Nanos {
         self.hosts[self.host_of(id)].resume()
+    }
+
+    /// True if neither the host of `id` nor the end of the lease forbids every request at `now`.
+    pub(in crate::shard::gate) fn may_resume(&self, id: u64, now: Nanos) -> bool {
+        now < self.lease && self.resume(id) <= now
     }
 
     /// Intends a request later that a pause of the only host held back for `ns` after it had its connection, as the pause does with all
