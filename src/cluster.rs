@@ -6,8 +6,10 @@
 //! |---|---|
 //! | `node` | number of the part, given or from a scheduler's environment |
 //! | `attempt` | directory of an attempt, its frames and status, and its publication |
+//! | `slots` | shares of the budget, which one attempt at a time holds |
 //! | `digest` | SHA-256 of files and texts |
 
 pub(crate) mod attempt;
 pub(crate) mod digest;
 pub(crate) mod node;
+pub(crate) mod slots;

@@ -109,6 +109,19 @@ pub(crate) enum Error {
     /// A signal ended a command of several rounds.
     #[error("complete the rounds: stopped by signal {0}")]
     Stopped(i32),
+    /// A signal ended the wait of a part for its start.
+    #[error("start the part: stopped by signal {0} while it waited for a slot")]
+    StoppedWaiting(i32),
+    /// A part has no result yet.
+    #[error("finish part {part}/{of}: {why}. Run it again")]
+    PartUnfinished {
+        /// Its number.
+        part: u32,
+        /// Number of parts.
+        of: u32,
+        /// Reason, in words that follow its number.
+        why: &'static str,
+    },
     /// Failed after something was measured.
     #[error("{error}. Measurements made before that are kept in {}", place.display())]
     Kept {
@@ -251,7 +264,7 @@ impl Error {
             | Self::Log(_)
             | Self::Design(_)
             | Self::Result(ResultError::Exists(_) | ResultError::NoName(_) | ResultError::InUse { .. }) => USAGE,
-            Self::Stopped(signal) | Self::StoppedBeforeRun(signal) => signalled(*signal),
+            Self::Stopped(signal) | Self::StoppedBeforeRun(signal) | Self::StoppedWaiting(signal) => signalled(*signal),
             Self::Kept { error, .. } => error.exit_code(),
             Self::Resolve { .. }
             | Self::Unreachable { .. }
@@ -272,6 +285,7 @@ impl Error {
             | Self::Export(_)
             | Self::CrawlExport(_)
             | Self::Round(_)
+            | Self::PartUnfinished { .. }
             | Self::TargetLost { .. }
             | Self::Json(_)
             | Self::Program(_)

@@ -12,7 +12,7 @@ mod urls;
 
 use std::path::Path;
 
-use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, OpenInterval};
 use crawlmark_results::run::gates::LiveThresholds;
@@ -27,7 +27,7 @@ use crawlmark_results::show::plot;
 
 use self::output::{Output, OutputOptions};
 pub(crate) use self::part::whole;
-use self::part::{Beginning, PartOutcome, PartRun, PartSeconds};
+use self::part::{Beginning, PartOutcome, PartRun, PartSeconds, SlotTurn};
 use self::reach::Checked;
 #[cfg(any(test, fuzzing))]
 pub use self::requests::laws as request_file_laws;
@@ -36,6 +36,8 @@ pub(crate) use self::resolve::{objectives, stranger};
 use self::saving::SavedCrawl;
 pub(crate) use self::saving::with_recorded_flags;
 use crate::cli::{MergeArgs, RunArgs, Typed};
+use crate::cluster::attempt::Publication;
+use crate::cluster::slots::HeldSlot;
 use crate::error::{DONE, Error, FAILED, GATE, INCONCLUSIVE, INVALID, signalled};
 use crate::export;
 use crate::measure;
@@ -90,13 +92,22 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     saved_crawl.iter().flat_map(|crawl| &crawl.notes).for_each(|note| voice.warn(note));
     let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
     let Checked { unreached, connections: checks } = reach::check_hosts(&mut resolved, clock, &held)?;
+    let turn = part.as_ref().map(|part| part.wait_for_slot(&mut resolved, (&held, clock))).transpose()?;
     std::mem::forget(held);
+    let part_slot = match (&part, turn) {
+        (Some(part), Some(SlotTurn::Held(slot))) => Some((part, slot)),
+        (_, Some(SlotTurn::Done(sentence))) => {
+            voice.say(&sentence);
+            return Ok(DONE);
+        }
+        (None, _) | (_, None) => None,
+    };
     let robots = robots::obey(&mut resolved, clock, part.as_ref().map_or(1, PartRun::slots))?;
     for host in &unreached {
         voice.warn(host);
     }
     voice.say(&left_over(directory.path(), None));
-    let crawled = crawl((resolved, &directory, part.as_ref()), voice, clock);
+    let crawled = crawl((resolved, &directory, part_slot), voice, clock);
     let Crawled { mut report, thresholds, log, part: outcome } = match crawled {
         Ok(crawled) => crawled,
         Err(error) => return Err(error.keeping(directory)),
@@ -106,6 +117,9 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         report.check_connections = Some(checks);
     }
     report.robots = robots;
+    if let Some(Ok(outcome)) = &outcome {
+        outcome.note(&mut report);
+    }
     report.command = Some(typed.for_plan(&report.plan.run));
     report.saved = saved_crawl.map(|crawl| crawl.summary()).transpose()?;
     // Once nothing can change the report any more: a gate may ask whether it is valid.
@@ -121,9 +135,19 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         terminal::say(&failure(&report, ended));
     }
     let published = match (&part, &outcome) {
-        (Some(part), Some(Ok(outcome))) => part.publish(&report, outcome).map(|sentence| voice.say(&sentence)),
-        (_, Some(Err(_)) | None) | (None, Some(Ok(_))) => Ok(()),
+        (Some(part), Some(Ok(outcome))) => part.publish(&report, outcome).map(Some),
+        (_, Some(Err(_)) | None) | (None, Some(Ok(_))) => Ok(None),
     };
+    let code = match (&published, &outcome) {
+        // After a signal, its own exit code.
+        _ if report.interrupted_by.is_some() => code,
+        (Err(_), _) | (_, Some(Err(_))) => FAILED,
+        (Ok(Some(Publication::Lost)), _) => DONE,
+        (Ok(_), _) => code,
+    };
+    if let (Some(part), Ok(Some(publication))) = (&part, &published) {
+        voice.say(&part.published(*publication));
+    }
     let frames = outcome.and_then(Result::err);
     let failures =
         [log.map(Error::Result), shown.err(), saved.err().map(Error::Result), more.err(), frames, published.err()];
@@ -182,7 +206,7 @@ struct Crawled {
 
 /// Starts the target if it is the bundled one, runs the plan and merges what happened.
 fn crawl(
-    (resolved, directory, part): (Resolved, &ResultDir, Option<&PartRun>),
+    (resolved, directory, part): (Resolved, &ResultDir, Option<(&PartRun, HeldSlot)>),
     voice: Verbosity,
     clock: Clock,
 ) -> Result<Crawled, Error> {
@@ -199,7 +223,7 @@ fn crawl(
         open: Vec::new(),
         log: file.begin(wall_time())?,
         thresholds: LiveThresholds::new(&resolved.objectives, &resolved.plan),
-        part: part.map(PartRun::seconds).transpose()?,
+        part: part.map(|(part, slot)| part.seconds(slot, resolved.plan.items())).transpose()?,
         progress: match voice {
             Verbosity::Full | Verbosity::DataWithProgress => Progress::fitting(&resolved.plan),
             Verbosity::NoProgress | Verbosity::Errors | Verbosity::Data => Progress::Silent,
@@ -265,8 +289,12 @@ impl Observer for Recorder<'_> {
         self.thresholds.hear_open(seconds);
     }
 
+    fn lease(&mut self, now: Nanos) -> Option<Nanos> {
+        self.part.as_mut().map(|part| part.lease(now))
+    }
+
     fn has_enough(&self) -> bool {
-        self.thresholds.has_enough()
+        self.thresholds.has_enough() || self.part.as_ref().is_some_and(PartSeconds::has_lost_slot)
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) enum Begun {
 }
 
 /// Result of the publication.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Publication {
     /// The attempt counts.
     Counts,
@@ -124,6 +124,16 @@ impl Attempt {
         self.directory.attempt(self.part.part, &self.name)
     }
 
+    /// The directory that all parts share.
+    pub(crate) const fn directory(&self) -> &PartsDirectory {
+        &self.directory
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its part.
     pub(crate) const fn part(&self) -> Part {
         self.part
@@ -132,6 +142,21 @@ impl Attempt {
     /// Its IDs.
     pub(crate) fn ids(&self) -> IdRange {
         self.plan.ids(self.part.part)
+    }
+
+    /// Return the time until the common start, by the clock of the directory's file server; none if the plan has no start, or it is over.
+    ///
+    /// # Errors
+    /// When the plan's time is none.
+    pub(crate) fn until_start(&self) -> Result<Option<Duration>, Error> {
+        let Some(at) = &self.plan.start_at else { return Ok(None) };
+        let at = at.parse::<humantime::Timestamp>().map_err(|error| {
+            let path = self.directory.plan();
+            Error::Usage(format!("{}: its `start_at` is `{at}`: {error}. Make the plan again", path.display()))
+        })?;
+        let ahead_us = self.clock.map_or(0, |clock| clock.ahead_us);
+        let server_us = unix_us(wall_time()).saturating_add_signed(-ahead_us);
+        Ok(unix_us(at.into()).checked_sub(server_us).map(Duration::from_micros))
     }
 
     /// Begin the file of its seconds.
@@ -147,11 +172,12 @@ impl Attempt {
         }
     }
 
-    /// Write what `record` says of the attempt, and publish it if it is whole: it counts unless another one was published before.
+    /// Write what `record` says of the attempt, and publish it if it is whole: it counts unless another one was published before. None if
+    /// no attempt was published.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(crate) fn publish(&self, record: AttemptRecord) -> Result<Publication, Error> {
+    pub(crate) fn publish(&self, record: AttemptRecord) -> Result<Option<Publication>, Error> {
         let Self { plan, plan_digest, part, name, host, labels, clock, .. } = self;
         let (run_id, program) = (plan.run_id.clone(), plan.program.clone());
         let frames = self.place().join(PartsDirectory::FRAMES);
@@ -173,16 +199,16 @@ impl Attempt {
         let path = self.place().join(PartsDirectory::ATTEMPT);
         let json = serde_json::to_string_pretty(&record)? + "\n";
         put(&path, json.as_bytes(), Sync::Yes).map_err(Error::unwritable(&path))?;
-        if !record.whole {
-            return Ok(Publication::Lost);
-        }
         let result = self.directory.result(part.part);
+        if !record.whole {
+            return Ok(result.exists().then_some(Publication::Lost));
+        }
         match fs::hard_link(&path, &result) {
-            Ok(()) => Ok(Publication::Counts),
+            Ok(()) => Ok(Some(Publication::Counts)),
             // The answer of a file server may have been lost, and the request repeated.
             Err(error) => match AttemptRecord::read(&result) {
-                Ok(Some(published)) if published.attempt == *name => Ok(Publication::Counts),
-                Ok(Some(_)) => Ok(Publication::Lost),
+                Ok(Some(published)) if published.attempt == *name => Ok(Some(Publication::Counts)),
+                Ok(Some(_)) => Ok(Some(Publication::Lost)),
                 Ok(None) | Err(_) => Err(Error::unwritable(&result)(error)),
             },
         }

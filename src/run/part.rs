@@ -1,19 +1,28 @@
 //! One part of a crawl on several machines: `run --plan FILE --node i/N --into DIR`.
 //!
-//! Turns the resolved crawl into that of the part, writes its seconds and its status while it runs, and publishes its result.
+//! Turns the resolved crawl into that of the part, waits for a slot, writes its seconds and its status while it runs, and publishes its
+//! result.
 
 use std::fs::File;
+use std::time::Duration;
 
+use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::plan::{Pinning, RunPlan, SlotShare};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
-use crawlmark_harness::supervisor::{Interval, RunRecord};
+use crawlmark_harness::supervisor::{HeldSignals, Interval, RunRecord};
+use crawlmark_harness::units::Rate;
 use crawlmark_results::run::parts::{AttemptRecord, PartsDirectory};
-use crawlmark_results::run::report::{IntervalRow, Report};
+use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 
 use super::resolve::Resolved;
 use crate::cli::{Auto, RunArgs};
 use crate::cluster::attempt::{Attempt, Begun, Publication, Status, unix_us};
+use crate::cluster::node::Part;
+use crate::cluster::slots::{HeldSlot, Slots};
 use crate::error::Error;
+
+/// Interval at which a part that waits looks for a slot.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Part that this process crawls.
 #[derive(Debug)]
@@ -22,8 +31,18 @@ pub(super) struct PartRun {
     /// Settings that the plan's shares are made of.
     burst: Option<u64>,
     shards: Auto<u32>,
-    slot: u32,
     saved: Option<String>,
+    /// The whole crawl, with the settings of this machine.
+    whole: Option<RunPlan>,
+}
+
+/// A slot, at the start of the crawl.
+#[derive(Debug)]
+pub(super) enum SlotTurn {
+    /// It is this part's.
+    Held(HeldSlot),
+    /// Another attempt published its result while this one waited; the sentence says so.
+    Done(String),
 }
 
 /// Beginning of a part.
@@ -63,10 +82,7 @@ impl PartRun {
         let attempt = match Attempt::begin(plan, into, node)? {
             Begun::Attempt(attempt) => *attempt,
             Begun::Published { result } => {
-                return Ok(Beginning::Done(format!(
-                    "This part has a result already ({}): nothing to do.\n",
-                    result.display()
-                )));
+                return Ok(Beginning::Done(is_published(&result)));
             }
         };
         args.out = Some(attempt.place().join(PartsDirectory::RESULT_DIR));
@@ -78,17 +94,17 @@ impl PartRun {
             attempt,
             burst: args.burst,
             shards: args.shards,
-            slot: 0,
             saved: saved.map(|name| name.display().to_string()),
+            whole: None,
         })))
     }
 
-    /// Check that the crawl is the plan's, wait for a slot, and make it the crawl of the part.
+    /// Check that the crawl is the plan's, and make it the crawl of the part, with the share of the first slot: none is smaller.
     ///
     /// # Errors
     /// When the crawl differs from the plan, or the part cannot have so many shards.
     pub(super) fn narrow(&mut self, resolved: &mut Resolved) -> Result<(), Error> {
-        let Self { attempt, burst, shards, slot, .. } = self;
+        let Self { attempt, burst, shards, .. } = self;
         let plan = &attempt.plan;
         let own = RunPlan { shards: plan.nodes, ..whole(resolved.plan.clone(), plan.slots, *burst) };
         if let Some(difference) = difference(&plan.crawl, &own) {
@@ -96,8 +112,7 @@ impl PartRun {
                 "--plan: {difference}. Remove the flags that differ from those of the plan, or make another plan"
             )));
         }
-        *slot = attempt.part().part % plan.slots;
-        let share = SlotShare { slot: *slot, of: plan.slots };
+        let share = SlotShare { slot: 0, of: plan.slots };
         let most = match shards {
             Auto::Auto => resolved.plan.shards,
             Auto::Exactly(shards) => *shards,
@@ -114,6 +129,7 @@ impl PartRun {
         resolved.plan = crawl.validate().map_err(|error| Error::Usage(error.to_string()))?;
         let part = attempt.part();
         resolved.labels.tags.insert("part".to_owned(), format!("{}/{}", part.part, part.of));
+        self.whole = Some(RunPlan { pinning: resolved.plan.pinning, ..own });
         Ok(())
     }
 
@@ -122,47 +138,129 @@ impl PartRun {
         self.attempt.plan.slots
     }
 
+    /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget.
+    ///
+    /// # Errors
+    /// When a signal ends the wait, or the directory cannot be used.
+    pub(super) fn wait_for_slot(
+        &self,
+        resolved: &mut Resolved,
+        (held, clock): (&HeldSignals, Clock),
+    ) -> Result<SlotTurn, Error> {
+        let (attempt, part) = (&self.attempt, self.attempt.part().part);
+        let (result, place) = (attempt.directory().result(part), attempt.directory().slots());
+        let slots = attempt.plan.slots;
+        let mut status = Status { state: "waiting", planned: resolved.plan.items(), ..Status::default() };
+        let mut look = Slots::open(&place, slots, attempt.name()).map_err(Error::unwritable(&place))?;
+        let slot = loop {
+            if result.exists() {
+                return Ok(SlotTurn::Done(is_published(&result)));
+            }
+            let taken = look.take(part % slots, || clock.now()).map_err(Error::unwritable(&place))?;
+            if let Some(slot) = taken {
+                break slot;
+            }
+            status.beat += 1;
+            status.at_us = unix_us(wall_time());
+            attempt.report(&status);
+            wait(held, LOOK)?;
+        };
+        let share = SlotShare { slot: slot.slot(), of: slots };
+        if let Some(whole) = &self.whole {
+            let own = whole.part(attempt.ids(), share, resolved.plan.shards, self.burst);
+            let first = whole.part(attempt.ids(), SlotShare { slot: 0, ..share }, resolved.plan.shards, self.burst);
+            // Those that this machine has no descriptors for stay out.
+            let cut = first.connections.saturating_sub(resolved.plan.connections);
+            let plan = RunPlan {
+                connections: own.connections - cut.min(own.connections - 1),
+                at_start: if slot.was_used() { own.at_start.min(own.shards.into()) } else { own.at_start },
+                finished: std::mem::take(&mut resolved.plan.finished),
+                ..own
+            };
+            resolved.plan = plan.validate().map_err(|error| Error::Usage(error.to_string()))?;
+        }
+        let slot = self.wait_for_start(slot, &resolved.plan, (held, clock))?;
+        Ok(SlotTurn::Held(slot))
+    }
+
+    /// Wait for the common start, and, after an attempt that may have used all of its burst until a moment ago, for the first request that the
+    /// rate allows then.
+    fn wait_for_start(
+        &self,
+        mut slot: HeldSlot,
+        plan: &RunPlan,
+        (held, clock): (&HeldSignals, Clock),
+    ) -> Result<HeldSlot, Error> {
+        let interval = |rate: Option<Rate>| {
+            let ns = rate.map_or(0, |rate| rate.period_ns.div_ceil(rate.permits.max(1)));
+            Duration::from_nanos(ns)
+        };
+        let rests =
+            if slot.was_used() { interval(plan.rate).max(interval(plan.per_host.rate)) } else { Duration::ZERO };
+        let common = self.attempt.until_start()?.unwrap_or_default();
+        let start = clock.now().plus(rests.max(common));
+        loop {
+            let left = Duration::from_nanos(start.since(clock.now()));
+            slot.renew(clock.now());
+            if left.is_zero() {
+                return Ok(slot);
+            }
+            if let Err(error) = wait(held, left.min(LOOK)) {
+                slot.free();
+                return Err(error);
+            }
+        }
+    }
+
     /// Begin to write its seconds.
     ///
     /// # Errors
     /// When the file cannot be made.
-    pub(super) fn seconds(&self) -> Result<PartSeconds<'_>, Error> {
-        Ok(PartSeconds {
-            attempt: &self.attempt,
-            status: Status {
-                state: "running",
-                slot: Some(self.slot),
-                planned: self.attempt.ids().len(),
-                ..Status::default()
-            },
-            frames: Some(self.attempt.frames()?),
-            failed: None,
-        })
+    pub(super) fn seconds(&self, slot: HeldSlot, planned: u64) -> Result<PartSeconds<'_>, Error> {
+        let status = Status { state: "running", slot: Some(slot.slot()), planned, ..Status::default() };
+        Ok(PartSeconds { attempt: &self.attempt, slot, status, frames: Some(self.attempt.frames()?), failed: None })
     }
 
-    /// Publish the result, and return the sentence that says what came of it.
+    /// Publish the result.
     ///
     /// # Errors
-    /// When a file cannot be written.
-    pub(super) fn publish(&self, report: &Report, outcome: &PartOutcome) -> Result<String, Error> {
-        let Self { attempt, slot, saved, .. } = self;
+    /// When a file cannot be written, or the attempt is not whole and the part has no other result.
+    pub(super) fn publish(&self, report: &Report, outcome: &PartOutcome) -> Result<Publication, Error> {
         let record = AttemptRecord {
-            slot: *slot,
-            saved: saved.clone(),
+            slot: outcome.slot,
+            saved: self.saved.clone(),
             started_at_us: outcome.started_at_us,
             finished_at_us: outcome.finished_at_us,
             ..AttemptRecord::of(report, outcome.whole)
         };
-        let part = attempt.part();
-        let published = attempt.publish(record)?;
-        Ok(match (published, outcome.whole) {
-            (Publication::Counts, _) => format!("Part {}/{} is published.\n", part.part, part.of),
-            (Publication::Lost, true) => format!(
-                "Part {}/{} was published by another attempt: the requests of this one are counted as additional.\n",
-                part.part, part.of
+        let Part { part, of } = self.attempt.part();
+        match self.attempt.publish(record)? {
+            Some(publication) => Ok(publication),
+            None => Err(Error::PartUnfinished { part, of, why: outcome.why() }),
+        }
+    }
+
+    /// Return the sentence that says what came of the publication.
+    pub(super) fn published(&self, publication: Publication) -> String {
+        let Part { part, of } = self.attempt.part();
+        match publication {
+            Publication::Counts => format!("Part {part}/{of} is published.\n"),
+            Publication::Lost => format!(
+                "Part {part}/{of} was published by another attempt: the requests of this one are counted as additional.\n"
             ),
-            (Publication::Lost, false) => format!("Part {}/{} is not finished: run it again.\n", part.part, part.of),
-        })
+        }
+    }
+}
+
+fn is_published(result: &std::path::Path) -> String {
+    format!("This part has a result already ({}): nothing to do.\n", result.display())
+}
+
+/// Wait, unless a signal asks to stop.
+fn wait(held: &HeldSignals, most: Duration) -> Result<(), Error> {
+    match held.asks_to_stop(most).map_err(Error::Signal)? {
+        Some(signal) => Err(Error::StoppedWaiting(signal)),
+        None => Ok(()),
     }
 }
 
@@ -181,13 +279,42 @@ fn difference(plan: &RunPlan, own: &RunPlan) -> Option<String> {
 pub(super) struct PartOutcome {
     /// True if it ended by itself, with all that its shards know.
     whole: bool,
+    /// Slot that it held.
+    slot: u32,
+    /// True if another attempt took the slot.
+    lost_slot: bool,
+    /// Time in which its lease had ended, and nothing was sent.
+    lapsed: Duration,
     started_at_us: u64,
     finished_at_us: u64,
+}
+
+impl PartOutcome {
+    /// Note in the report that the lease had ended for a while.
+    pub(super) fn note(&self, report: &mut Report) {
+        let found = (!self.lapsed.is_zero()).then(|| {
+            format!(
+                "The part could not renew its lease of the budget for {:.1} s, and sent nothing in that time. Look for what delayed its machine \
+                 or the directory of the parts",
+                self.lapsed.as_secs_f64()
+            )
+        });
+        report.validity.check("lease of the budget", found, Verdict::Disturbed);
+    }
+
+    const fn why(&self) -> &'static str {
+        if self.lost_slot {
+            "its slot was taken after it had not renewed the lease"
+        } else {
+            "it was stopped, or a shard was lost"
+        }
+    }
 }
 
 /// The seconds of a part, as they are written.
 pub(super) struct PartSeconds<'a> {
     attempt: &'a Attempt,
+    slot: HeldSlot,
     status: Status,
     frames: Option<PartWriter<File>>,
     /// The first failure.
@@ -195,6 +322,15 @@ pub(super) struct PartSeconds<'a> {
 }
 
 impl PartSeconds<'_> {
+    /// Renew the lease if that is due, and return its end.
+    pub(super) fn lease(&mut self, now: Nanos) -> Nanos {
+        self.slot.renew(now)
+    }
+
+    /// True if another attempt has taken the slot.
+    pub(super) const fn has_lost_slot(&self) -> bool {
+        self.slot.is_lost()
+    }
     /// Write a second, and the status after it.
     pub(super) fn second(&mut self, interval: &Interval, row: &IntervalRow) {
         if let Some(frames) = &mut self.frames
@@ -205,7 +341,7 @@ impl PartSeconds<'_> {
         }
         let status = &mut self.status;
         status.beat += 1;
-        status.at_us = unix_us(crawlmark_harness::clock::wall_time());
+        status.at_us = unix_us(wall_time());
         status.items += row.counts.items;
         status.requests += row.counts.attempts;
         status.failed += row.counts.failed;
@@ -231,8 +367,14 @@ impl PartSeconds<'_> {
         self.status.state = "ended";
         self.status.beat += 1;
         self.attempt.report(&self.status);
+        let (slot, lost_slot, lapsed) = (self.slot.slot(), self.slot.is_lost(), self.slot.lapsed());
+        // The shards' processes are gone.
+        self.slot.free();
         written.map(|()| PartOutcome {
             whole: !record.was_stopped() && record.shards.iter().all(|shard| shard.fault.is_none()),
+            slot,
+            lost_slot,
+            lapsed,
             started_at_us: unix_us(record.started_at),
             finished_at_us: unix_us(record.finished_at),
         })

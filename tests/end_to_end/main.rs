@@ -31,6 +31,7 @@ mod lost;
 mod names;
 mod open_loop;
 mod page;
+mod parts;
 mod patterns;
 mod pauses;
 mod places;

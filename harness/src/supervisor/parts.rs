@@ -183,7 +183,7 @@ impl PartEnd {
                 usage: shards.iter().filter_map(|shard| shard.usage).fold(Usage::default(), Usage::plus),
                 cpu: shards.iter().filter_map(|shard| shard.cpu).fold(CpuHealth::default(), CpuHealth::plus),
             },
-            ids: shards.iter().flat_map(|shard| shard.ids.iter().copied()).collect(),
+            ids: joined(shards.iter().flat_map(|shard| shard.ids.iter().copied()).collect()),
             started_at_ns: unix_ns(record.started_at),
             finished_at_ns: unix_ns(record.finished_at),
             pauses: record.pauses,
@@ -261,6 +261,18 @@ impl ShardRecord {
             plan,
         }
     }
+}
+
+/// Return the ranges in order, those that follow one another as one.
+fn joined(mut ranges: Vec<IdRange>) -> Vec<IdRange> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.retain(|range| !range.is_empty());
+    ranges.dedup_by(|next, range| {
+        let follows = next.start == range.end;
+        range.end = if follows { next.end } else { range.end };
+        follows
+    });
+    ranges
 }
 
 /// Keep the harder-used window of a limit.

@@ -17,7 +17,7 @@ use crawlmark_harness::wire::{Binding, CpuHealth, Usage};
 pub struct ShardReport {
     /// Its number.
     pub shard: u32,
-    /// Its process.
+    /// Its process; 0 for a part of a merged crawl, which was several.
     pub pid: i32,
     /// The CPU it was pinned to.
     pub cpu: Option<usize>,

@@ -1,0 +1,356 @@
+//! Slots of the budget: each is an equal share of the rate and of the connections, and one attempt at a time holds it, on a lease.
+//!
+//! A slot is one empty file in the directory that all parts share. Its name has the slot's number, a generation that only grows, and its
+//! holder: `slot-00003.0000000017.HOLDER`, or `.free` for none. Every change of a slot is a rename(2) of that file to its next generation:
+//! the holder renews its lease, frees the slot, or another attempt takes it over. One of several renames of the same file succeeds, and the
+//! others find it gone.
+//!
+//! No two attempts send in the same slot:
+//! 1. A holder reads its monotonic clock, renames the file to generation g, and sends nothing from [`LEASE`] after that reading on. Its
+//!    shards know this moment and obey it by themselves, whatever became of their supervisor, of the directory or of the network.
+//! 2. Another attempt renames generation g only after it has known for [`TAKEOVER`], by its own monotonic clock, that g exists: longer
+//!    than the lease that began before g did. No clocks of two machines are compared; each measures only how long something lasts.
+//! 3. If that rename succeeds, the holder has not renewed its lease: g would be gone. It never will: g is gone, and no name comes twice.
+//! 4. The directory of the slots appears with all of its files by one rename, once.
+//!
+//! What this needs: renames that are atomic and kept by the file server, and clocks that pass the time of a lease alike, to a sixth. A
+//! virtual machine that is paused for longer than that with its clock breaks the second. A process that is stopped between its last look at
+//! the clock and the system call that sends may send that one request when it goes on, one for each shard.
+//!
+//! The slot is lost to all for [`TAKEOVER`] if its holder dies; the attempt that waits for it takes it then. An attempt whose slot was
+//! taken ends, and is to be run again.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crawlmark_harness::clock::{Nanos, duration_ns};
+
+/// Time for which a holder may send without renewing: long enough for a file server that hesitates, short beside a part.
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
+
+/// Time for which others leave a slot alone that is not renewed. A fifth longer than the lease, for clocks that differ in speed and for a
+/// request that was on its way to the system when the lease ended.
+pub(crate) const TAKEOVER: Duration = Duration::from_secs(12);
+
+/// Interval of renewals: a lease survives four that fail.
+const RENEWAL: Duration = Duration::from_secs(2);
+
+/// Interval between two tries of a renewal that failed.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// In the place of the holder's name in that of a slot that is free.
+const FREE: &str = "free";
+
+/// A state of a slot: a name that its file has once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SlotState {
+    slot: u32,
+    generation: u64,
+    /// None if it is free.
+    holder: Option<String>,
+}
+
+/// The slots, as an attempt sees them that waits for one.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    place: PathBuf,
+    attempt: String,
+    /// The last state of each slot, and the time from which on it is known to exist.
+    known: BTreeMap<u32, (SlotState, Nanos)>,
+}
+
+/// A slot that this attempt holds.
+#[derive(Debug)]
+pub(crate) struct HeldSlot {
+    place: PathBuf,
+    state: SlotState,
+    /// End of the lease.
+    end: Nanos,
+    /// Time of the next renewal.
+    due: Nanos,
+    /// Time of the first try of a renewal that may have succeeded without an answer.
+    tried: Option<Nanos>,
+    was_used: bool,
+    is_lost: bool,
+    /// Time in which there was no lease.
+    lapsed: Duration,
+}
+
+impl SlotState {
+    fn name(&self) -> String {
+        let Self { slot, generation, holder } = self;
+        format!("slot-{slot:05}.{generation:010}.{}", holder.as_deref().unwrap_or(FREE))
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let (slot, rest) = name.strip_prefix("slot-")?.split_once('.')?;
+        let (generation, holder) = rest.split_once('.')?;
+        let holder = (holder != FREE).then(|| holder.to_owned());
+        Some(Self { slot: slot.parse().ok()?, generation: generation.parse().ok()?, holder })
+    }
+
+    /// Rename the file to its next generation; none if it is not in this state any more.
+    fn advance(&self, place: &Path, holder: Option<&str>) -> io::Result<Option<Self>> {
+        let next = Self { generation: self.generation + 1, holder: holder.map(str::to_owned), ..*self };
+        let to = place.join(next.name());
+        match fs::rename(place.join(self.name()), &to) {
+            Ok(()) => Ok(Some(next)),
+            // The answer of a file server may have been lost, and the request repeated.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(to.exists().then_some(next)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Slots {
+    /// The slots in the directory `place`, which is made with `slots` of them unless it exists. `attempt` is the name of this attempt, unique
+    /// to it.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn open(place: &Path, slots: u32, attempt: &str) -> io::Result<Self> {
+        if !place.exists() {
+            let new = place.with_file_name(format!("slots.{attempt}.new"));
+            fs::create_dir(&new)?;
+            for slot in 0..slots {
+                File::create_new(new.join(SlotState { slot, generation: 0, holder: None }.name()))?;
+            }
+            let renamed = fs::rename(&new, place);
+            // Another attempt may have been faster: a directory with files in it is not replaced.
+            let _ = fs::remove_dir_all(&new);
+            if let Err(error) = renamed
+                && !place.exists()
+            {
+                return Err(error);
+            }
+        }
+        Ok(Self { place: place.to_owned(), attempt: attempt.to_owned(), known: BTreeMap::new() })
+    }
+
+    /// Take a slot if one is free or was abandoned, the one with the number `first` before others. `now` reads the clock.
+    ///
+    /// # Errors
+    /// When the directory cannot be read or changed.
+    pub(crate) fn take(&mut self, first: u32, now: impl Fn() -> Nanos) -> io::Result<Option<HeldSlot>> {
+        self.list(&now)?;
+        let (before, after) = self.known.values().partition::<Vec<_>, _>(|(state, _)| state.slot < first);
+        for (found, since) in after.into_iter().chain(before) {
+            let began = now();
+            if found.holder.is_some() && began.since(*since) < duration_ns(TAKEOVER) {
+                continue;
+            }
+            if let Some(state) = found.advance(&self.place, Some(&self.attempt))? {
+                return Ok(Some(HeldSlot {
+                    place: self.place.clone(),
+                    state,
+                    end: began.plus(LEASE),
+                    due: began.plus(RENEWAL),
+                    tried: None,
+                    was_used: found.generation > 0,
+                    is_lost: false,
+                    lapsed: Duration::ZERO,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Note the states that exist now.
+    fn list(&mut self, now: &impl Fn() -> Nanos) -> io::Result<()> {
+        let mut states = Vec::new();
+        for entry in fs::read_dir(&self.place)? {
+            states.extend(entry?.file_name().to_str().and_then(SlotState::parse));
+        }
+        let listed = now();
+        for state in states {
+            let known = self.known.get(&state.slot);
+            // A renewal during the listing may show both names, and a client of a file server an old one.
+            if known.is_none_or(|(known, _)| known.generation < state.generation) {
+                self.known.insert(state.slot, (state, listed));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HeldSlot {
+    /// Its number.
+    pub(crate) const fn slot(&self) -> u32 {
+        self.state.slot
+    }
+
+    /// True if another attempt has held it before, and may have used all of its burst a moment ago.
+    pub(crate) const fn was_used(&self) -> bool {
+        self.was_used
+    }
+
+    /// True if another attempt has taken it: nothing may be sent any more.
+    pub(crate) const fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Return the time in which the lease had ended and was not taken by another attempt.
+    pub(crate) const fn lapsed(&self) -> Duration {
+        self.lapsed
+    }
+
+    /// Renew the lease if that is due, and return its end. `now` is a reading of the clock before this call.
+    pub(crate) fn renew(&mut self, now: Nanos) -> Nanos {
+        if self.is_lost || now < self.due {
+            return self.end;
+        }
+        // The lease counts from the first try: that may be the one which succeeded.
+        let tried = *self.tried.get_or_insert(now);
+        let holder = self.state.holder.clone();
+        match self.state.advance(&self.place, holder.as_deref()) {
+            Ok(Some(state)) => {
+                self.lapsed += Duration::from_nanos(now.since(self.end));
+                (self.state, self.tried) = (state, None);
+                (self.end, self.due) = (tried.plus(LEASE), now.plus(RENEWAL));
+            }
+            Ok(None) => (self.is_lost, self.end) = (true, Nanos::default()),
+            Err(_) => self.due = now.plus(RETRY),
+        }
+        self.end
+    }
+
+    /// Free the slot for other attempts. Call when nothing is sent any more. A failure leaves it until its lease is over.
+    pub(crate) fn free(self) {
+        if !self.is_lost {
+            let _ = self.state.advance(&self.place, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn files(place: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn at(ms: u64) -> Nanos {
+        Nanos(ms * MS)
+    }
+
+    #[test]
+    fn a_slot_is_taken_renewed_freed_and_taken_over() {
+        let home = tempfile::tempdir().unwrap();
+        let place = home.path().join("slots");
+        let slots = |attempt: &str| Slots::open(&place, 2, attempt).unwrap();
+        let (mut a, mut b, mut c) = (slots("a"), slots("b"), slots("c"));
+        let mut held = a.take(1, || at(0)).unwrap().unwrap();
+        assert_eq!((held.slot(), held.was_used(), held.end), (1, false, at(10_000)));
+        let other = b.take(1, || at(0)).unwrap().unwrap();
+        assert_eq!(other.slot(), 0);
+        assert!(c.take(0, || at(50)).unwrap().is_none());
+        assert_eq!(held.renew(at(1_999)), at(10_000));
+        assert_eq!(held.renew(at(2_000)), at(12_000));
+        assert_eq!(files(&place), ["slot-00000.0000000001.b", "slot-00001.0000000002.a"]);
+        other.free();
+        let mut third = c.take(1, || at(100)).unwrap().unwrap();
+        assert_eq!((third.slot(), third.was_used()), (0, true));
+        // Seen since 0 and renewed at 2 s: the change is noticed at the next look, and 12 s count from there.
+        assert!(b.take(1, || at(3_000)).unwrap().is_none());
+        assert_eq!(third.renew(at(10_000)), at(20_000));
+        assert!(b.take(1, || at(14_999)).unwrap().is_none());
+        let taken = b.take(1, || at(15_000)).unwrap().unwrap();
+        assert_eq!((taken.slot(), taken.was_used()), (1, true));
+        assert_eq!(held.renew(at(15_000)), at(0));
+        assert!(held.is_lost());
+        held.free();
+        assert_eq!(files(&place), ["slot-00000.0000000004.c", "slot-00001.0000000003.b"]);
+    }
+
+    #[test]
+    fn a_renewal_without_an_answer_counts_from_its_first_try() {
+        let home = tempfile::tempdir().unwrap();
+        let place = home.path().join("slots");
+        let mut held = Slots::open(&place, 1, "a").unwrap().take(0, || at(0)).unwrap().unwrap();
+        // The directory does not answer: another name stands for it.
+        let gone = home.path().join("gone");
+        held.place = home.path().join("file").join("slots");
+        fs::write(home.path().join("file"), "").unwrap();
+        assert_eq!(held.renew(at(2_000)), at(10_000));
+        assert_eq!(held.renew(at(4_000)), at(10_000));
+        (held.place, held.is_lost) = (place.clone(), held.is_lost);
+        assert_eq!(held.renew(at(11_000)), at(12_000));
+        assert_eq!(held.lapsed(), Duration::from_secs(1));
+        fs::rename(&place, &gone).unwrap();
+        assert_eq!(held.renew(at(13_000)), at(0));
+        assert!(held.is_lost(), "a directory that is gone may be given to others");
+    }
+
+    /// A machine whose clock began at some time and is a little fast or slow.
+    #[derive(Debug, Clone)]
+    struct Machine {
+        began: u64,
+        per_mille: u64,
+    }
+
+    impl Machine {
+        fn reads(&self, ms: u64) -> Nanos {
+            Nanos((self.began + ms * self.per_mille / 1_000) * MS)
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Attempts on machines with clocks of their own that look, renew, free, pause and die at any time: in each slot, one may send.
+        #[test]
+        fn no_two_attempts_may_send_in_a_slot(
+            slots in 1..4_u32,
+            machines in prop::collection::vec((0..1_000_000_u64, 960..1_040_u64), 2..6),
+            steps in prop::collection::vec((0..6_usize, 0..4_000_u64, 0..10_u8), 1..400),
+        ) {
+            let home = tempfile::tempdir().unwrap();
+            let place = home.path().join("slots");
+            let machines: Vec<Machine> = machines.into_iter().map(|(began, per_mille)| Machine { began, per_mille }).collect();
+            let mut waiting: Vec<Option<Slots>> = (0..machines.len())
+                .map(|i| Some(Slots::open(&place, slots, &format!("a{i}")).unwrap())).collect();
+            let mut held: Vec<Option<HeldSlot>> = machines.iter().map(|_| None).collect();
+            let (mut ms, mut taken) = (0, 0);
+            for (n, (who, wait, what)) in steps.into_iter().enumerate() {
+                ms += wait;
+                let i = who % machines.len();
+                let now = machines[i].reads(ms);
+                match (held[i].take(), what) {
+                    (None, _) => {
+                        let looks = waiting[i].get_or_insert_with(|| Slots::open(&place, slots, &format!("a{i}.{n}")).unwrap());
+                        held[i] = looks.take(u32::try_from(n).unwrap() % slots, || now).unwrap();
+                        if held[i].is_some() {
+                            (waiting[i], taken) = (None, taken + 1);
+                        }
+                    }
+                    (Some(slot), 9) => slot.free(),
+                    (Some(mut slot), _) => {
+                        slot.renew(now);
+                        held[i] = (!slot.is_lost()).then_some(slot);
+                    }
+                }
+                let sends = |(slot, machine): (&Option<HeldSlot>, &Machine)| {
+                    slot.as_ref().filter(|slot| machine.reads(ms) < slot.end).map(HeldSlot::slot)
+                };
+                let mut sending: Vec<u32> = held.iter().zip(&machines).filter_map(sends).collect();
+                sending.sort_unstable();
+                let all = sending.len();
+                sending.dedup();
+                prop_assert_eq!(all, sending.len());
+                prop_assert_eq!(files(&place).len(), slots as usize);
+            }
+            prop_assert!(taken > 0);
+        }
+    }
+}
