@@ -17,6 +17,8 @@
 //! | [`session`] | one run that adds to a crawl; figures of all sessions |
 //! | [`recover`] | back to what is committed, after a crash or to go on |
 //! | `record`, `saved` | reading: a record from its line; the files of a crawl |
+//! | `inherit` | copy of what another process has committed |
+//! | `parts` | saved crawls of a crawl on several machines |
 //! | `verify` | audit of a crawl |
 //! | `export` | a crawl as JSON lines, CSV, Parquet or WARC |
 //! | `laws` | laws of reading any bytes, for fuzzing and tests |
@@ -26,11 +28,13 @@ pub mod checkpoint;
 pub mod disk;
 pub(crate) mod export;
 pub mod finished;
+pub(crate) mod inherit;
 #[cfg(any(test, fuzzing))]
 pub mod laws;
 pub mod line;
 pub mod log;
 pub mod manifest;
+pub(crate) mod parts;
 pub(crate) mod record;
 pub mod recover;
 pub(crate) mod saved;

@@ -73,6 +73,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     let mut resolved = resolve::resolve(args)?;
     if let Some(part) = &mut part {
         part.narrow(&mut resolved)?;
+        voice.say(&part.taken_over().unwrap_or_default());
     }
     if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);

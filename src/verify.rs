@@ -7,18 +7,24 @@ use crawlmark_results::show::text::bytes;
 
 use crate::cli::VerifyArgs;
 use crate::dataset::manifest::Manifest;
+use crate::dataset::parts::SavedParts;
 use crate::dataset::saved::SavedCrawl;
-use crate::dataset::verify::{Audit, Violation, verify as audit};
+use crate::dataset::verify::{Audit, Violation, verify as audit, verify_parts};
 use crate::error::{DONE, Error, INVALID};
 use crate::terminal::{self, ReadProgress};
 
 /// Audits, and returns the exit code.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
-    let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
-    let mut progress = if args.quiet { ReadProgress::Silent } else { ReadProgress::fitting(crawl.bytes()) };
-    let audit = audit(&crawl, |read| progress.show(read));
-    progress.end();
-    let audit = audit?;
+    let audit = match SavedParts::open(&args.crawl)? {
+        Some(parts) => verify_parts(&parts)?,
+        None => {
+            let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
+            let mut progress = if args.quiet { ReadProgress::Silent } else { ReadProgress::fitting(crawl.bytes()) };
+            let audit = audit(&crawl, |read| progress.show(read));
+            progress.end();
+            audit?
+        }
+    };
     if args.json {
         terminal::print_data(&(serde_json::to_string_pretty(&audit)? + "\n"))?;
     } else if !args.quiet || audit.violations_found > 0 {
@@ -30,10 +36,14 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
 /// Audit for people.
 fn text(audit: &Audit) -> String {
     let Audit { directory, planned, recorded, sessions, segments, attempts, .. } = audit;
-    let state = match planned - recorded {
-        0 => "complete".to_owned(),
-        left => format!("{} items left; go on with `crawlmark run --resume {directory}`", grouped(left)),
+    let state = match (planned - recorded, audit.missing_parts) {
+        (0, _) => "complete".to_owned(),
+        (left, Some(missing)) => {
+            format!("{} items left; {} have no result yet", grouped(left), counted(missing, "part"))
+        }
+        (left, None) => format!("{} items left; go on with `crawlmark run --resume {directory}`", grouped(left)),
     };
+    let parts = audit.parts.map_or_else(String::new, |parts| format!(" of {}", counted(parts.into(), "part")));
     let mut text = format!("{directory}: {} of {} items recorded, {state}\n", grouped(*recorded), grouped(*planned));
     let counts: Vec<String> =
         audit.outcomes.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
@@ -44,7 +54,7 @@ fn text(audit: &Audit) -> String {
     }
     let _ = writeln!(
         text,
-        "  {} in {} of {}, {} of lines; {} bodies checked",
+        "  {} in {} of {}{parts}, {} of lines; {} bodies checked",
         bytes(audit.bytes),
         counted(*segments, "segment"),
         counted(u64::from(*sessions), "session"),

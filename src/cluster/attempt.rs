@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::digest;
 use super::node::{Node, Part, labels};
+use crate::dataset::inherit::Committed;
 use crate::error::Error;
 
 /// Greatest error of a file's time stamp: file systems take it from a clock that ticks a hundred times a second or more often.
@@ -122,6 +123,23 @@ impl Attempt {
     /// Its directory.
     pub(crate) fn place(&self) -> PathBuf {
         self.directory.attempt(self.part.part, &self.name)
+    }
+
+    /// Copy what an earlier attempt at the part has committed of its saved crawl, the directory `name` in its own, and return the number of
+    /// items. The attempt with the most of them is taken, and what cannot be copied is crawled again.
+    pub(crate) fn take_over(&self, name: &Path) -> u64 {
+        let part = self.part.part;
+        let others = self.directory.attempts(part).unwrap_or_default().into_iter().filter(|other| *other != self.name);
+        let places = others.map(|other| self.directory.attempt(part, &other).join(name));
+        let most = places
+            .filter_map(|place| Committed::read(&place).map(|committed| (place, committed)))
+            .max_by_key(|(_, committed)| committed.items());
+        let Some((place, committed)) = most else { return 0 };
+        let own = self.place().join(name);
+        committed.copy(&place, &own).unwrap_or_else(|_| {
+            let _ = fs::remove_dir_all(&own);
+            0
+        })
     }
 
     /// The directory that all parts share.

@@ -101,31 +101,55 @@ impl<W: Write> Sink for JsonLines<W> {
     }
 }
 
-/// Write the committed records of a crawl. `progress` is called with the number of bytes read of all [`SavedCrawl::bytes`].
-///
-/// # Errors
-/// When it is damaged, lacks something that the format needs, or cannot be written.
-pub(crate) fn export(
-    crawl: &SavedCrawl,
-    format: CrawlFormat,
-    output: impl Write + Send + 'static,
-    mut progress: impl FnMut(u64),
-) -> Result<Exported, CrawlExportError> {
-    let mut sink = sink(&crawl.manifest, format, output)?;
-    let (mut exported, mut before) = (Exported::default(), 0);
-    for segment in &crawl.segments {
-        records(segment, |record, line, read| {
-            progress(before + read);
-            match sink.record(record, line)? {
-                Use::Written => exported.written += 1,
-                Use::LeftOut => exported.left_out += 1,
-            }
-            Ok(())
-        })?;
-        before += segment.committed();
+/// Export that is being written: the records of a crawl, or of its parts one after another.
+pub(crate) struct CrawlExport {
+    sink: Box<dyn Sink>,
+    exported: Exported,
+    /// Bytes of the segments that were read.
+    read: u64,
+}
+
+impl CrawlExport {
+    /// Begin the export of the crawl that `manifest` describes.
+    ///
+    /// # Errors
+    /// When the crawl lacks something that the format needs, or the output cannot be written.
+    pub(crate) fn begin(
+        manifest: &Manifest,
+        format: CrawlFormat,
+        output: impl Write + Send + 'static,
+    ) -> Result<Self, CrawlExportError> {
+        Ok(Self { sink: sink(manifest, format, output)?, exported: Exported::default(), read: 0 })
     }
-    sink.finish()?;
-    Ok(exported)
+
+    /// Write the committed records of a crawl. `progress` is called with the number of bytes read so far of all [`SavedCrawl::bytes`].
+    ///
+    /// # Errors
+    /// When it is damaged, or cannot be written.
+    pub(crate) fn add(&mut self, crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Result<(), CrawlExportError> {
+        let Self { sink, exported, read: before } = self;
+        for segment in &crawl.segments {
+            records(segment, |record, line, read| {
+                progress(*before + read);
+                match sink.record(record, line)? {
+                    Use::Written => exported.written += 1,
+                    Use::LeftOut => exported.left_out += 1,
+                }
+                Ok(())
+            })?;
+            *before += segment.committed();
+        }
+        Ok(())
+    }
+
+    /// Write the end.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn finish(self) -> Result<Exported, CrawlExportError> {
+        self.sink.finish()?;
+        Ok(self.exported)
+    }
 }
 
 fn sink<W: Write + Send + 'static>(

@@ -11,10 +11,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub(crate) use self::finding::Violation;
-use self::finding::{Findings, Place, Remedy};
+use self::finding::{Findings, KEPT, Place, Remedy};
 use self::segment::Auditor;
+use super::manifest::MANIFEST;
+use super::parts::SavedParts;
 use super::saved::{SavedCrawl, SavedError};
 use super::segment::SegmentName;
+use crate::error::Error;
 
 /// Value of [`Audit::schema`].
 const SCHEMA: &str = "crawlmark.verify/1";
@@ -52,6 +55,81 @@ pub(crate) struct Audit {
     pub(crate) attempts: u64,
     /// Bodies whose digest was computed.
     pub(crate) bodies_checked: u64,
+    /// Parts that the crawl was made in, on several machines; absent of other crawls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parts: Option<u32>,
+    /// Parts that have no result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) missing_parts: Option<u64>,
+}
+
+/// Audit the saved crawls of all parts, one after another: their ranges follow one another, each ID has one record in its part, and each part
+/// has as many as its result counts.
+///
+/// # Errors
+/// When a file cannot be read at all.
+pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
+    let whole = parts.manifest()?;
+    let mut sum = Audit {
+        schema: SCHEMA,
+        crawlmark_version: env!("CARGO_PKG_VERSION"),
+        directory: parts.place.display().to_string(),
+        violations_found: 0,
+        violations: Vec::new(),
+        notes: Vec::new(),
+        complete: false,
+        planned: whole.ids.len(),
+        recorded: 0,
+        sessions: 0,
+        segments: 0,
+        bytes: 0,
+        line_bytes: 0,
+        outcomes: BTreeMap::new(),
+        attempts: 0,
+        bodies_checked: 0,
+        parts: Some(parts.plan.nodes),
+        missing_parts: Some(parts.missing()),
+    };
+    for part in &parts.parts {
+        let crawl = part.open()?;
+        let mut audit = verify(&crawl, |_| {})?;
+        let mut findings = Findings::default();
+        for what in part.contradictions(&crawl, &whole, &parts.plan.ids(part.part).to_string()) {
+            findings.add(MANIFEST, Place::default(), what, Remedy::Part);
+        }
+        if findings.count == 0 && audit.recorded < audit.planned && audit.violations_found == 0 {
+            let what = format!("{} of its {} IDs have no record", audit.planned - audit.recorded, audit.planned);
+            findings.add(MANIFEST, Place::default(), what, Remedy::Part);
+        }
+        audit.violations_found += findings.count;
+        audit.violations.extend(findings.first);
+        sum.add(&part.place.strip_prefix(&parts.place).unwrap_or(&part.place).display().to_string(), audit);
+    }
+    sum.complete = sum.recorded == sum.planned;
+    Ok(sum)
+}
+
+impl Audit {
+    /// Add the audit of the part in the directory `place`.
+    fn add(&mut self, place: &str, part: Self) {
+        self.violations_found += part.violations_found;
+        let violations = part.violations.into_iter();
+        self.violations
+            .extend(violations.map(|violation| Violation { file: format!("{place}/{}", violation.file), ..violation }));
+        self.violations.truncate(KEPT);
+        self.notes.extend(part.notes.into_iter().map(|note| format!("{place}: {note}")));
+        self.notes.truncate(KEPT);
+        self.recorded += part.recorded;
+        self.sessions += part.sessions;
+        self.segments += part.segments;
+        self.bytes += part.bytes;
+        self.line_bytes += part.line_bytes;
+        for (outcome, records) in part.outcomes {
+            *self.outcomes.entry(outcome).or_default() += records;
+        }
+        self.attempts += part.attempts;
+        self.bodies_checked += part.bodies_checked;
+    }
 }
 
 /// Audit a crawl. `progress` is called with the number of bytes read of all [`SavedCrawl::bytes`].
@@ -86,6 +164,8 @@ pub(crate) fn verify(crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Resul
         outcomes: tally.outcomes,
         attempts: tally.attempts,
         bodies_checked: bodies,
+        parts: None,
+        missing_parts: None,
     })
 }
 

@@ -2,14 +2,15 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, ErrorKind};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::units::grouped;
 
-use crate::cli::{Destination, ExportArgs};
-use crate::dataset::export::{CrawlExportError, Exported, export as write_crawl};
+use crate::cli::{CrawlFormat, Destination, ExportArgs};
+use crate::dataset::export::{CrawlExport, CrawlExportError, Exported};
 use crate::dataset::manifest::Manifest;
+use crate::dataset::parts::SavedParts;
 use crate::dataset::saved::SavedCrawl;
 use crate::error::{DONE, Error};
 use crate::export::folder;
@@ -26,36 +27,95 @@ struct NewFile {
     file: File,
 }
 
+/// Crawl that is exported.
+enum Source {
+    Crawl(SavedCrawl),
+    Parts(SavedParts),
+}
+
+impl Source {
+    fn open(place: &Path) -> Result<Self, Error> {
+        match SavedParts::open(place)? {
+            Some(parts) => Ok(Self::Parts(parts)),
+            None => Ok(Self::Crawl(SavedCrawl::open(place, Manifest::read(place)?)?)),
+        }
+    }
+
+    /// Return the number of planned items.
+    fn planned(&self) -> u64 {
+        match self {
+            Self::Crawl(crawl) => crawl.manifest.ids.len(),
+            Self::Parts(parts) => parts.plan.crawl.ids.len(),
+        }
+    }
+
+    /// Return the command that crawls the items that are left.
+    fn rest(&self) -> String {
+        match self {
+            Self::Crawl(crawl) => format!("`crawlmark run --resume {}` crawls the others", crawl.place.display()),
+            Self::Parts(parts) => format!("{} parts have no result yet", grouped(parts.missing())),
+        }
+    }
+
+    fn write(
+        &self,
+        format: CrawlFormat,
+        output: impl Write + Send + 'static,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Exported, Error> {
+        match self {
+            Self::Crawl(crawl) => {
+                let mut export = CrawlExport::begin(&crawl.manifest, format, output)?;
+                export.add(crawl, progress)?;
+                Ok(export.finish()?)
+            }
+            Self::Parts(parts) => {
+                let mut export = CrawlExport::begin(&parts.manifest()?, format, output)?;
+                for part in &parts.parts {
+                    export.add(&part.open()?, &mut progress)?;
+                }
+                Ok(export.finish()?)
+            }
+        }
+    }
+}
+
 /// Exports, and returns the exit code.
 pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
-    let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
+    let source = Source::open(&args.crawl)?;
     let Destination::File(path) = args.out.clone().map_or_else(|| default_path(args), Ok)? else {
-        let written = write_crawl(&crawl, args.to, BufWriter::with_capacity(BUFFER, io::stdout()), |_| {});
+        let written = source.write(args.to, BufWriter::with_capacity(BUFFER, io::stdout()), |_| {});
         return match written {
             // A reader that has had enough and is gone is no failure.
-            Err(CrawlExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(DONE),
-            Err(CrawlExportError::Write(error)) => Err(Error::Output(error)),
-            written => written.map(|_| DONE).map_err(Error::from),
+            Err(Error::CrawlExport(CrawlExportError::Write(error))) if error.kind() == ErrorKind::BrokenPipe => {
+                Ok(DONE)
+            }
+            Err(Error::CrawlExport(CrawlExportError::Write(error))) => Err(Error::Output(error)),
+            written => written.map(|_| DONE),
         };
     };
     let new = NewFile::create(&path)?;
-    let mut progress = if args.quiet { ReadProgress::Silent } else { ReadProgress::fitting(crawl.bytes()) };
+    let mut progress = match &source {
+        Source::Crawl(crawl) if !args.quiet => ReadProgress::fitting(crawl.bytes()),
+        // The size of all parts is not known before they are opened.
+        Source::Crawl(_) | Source::Parts(_) => ReadProgress::Silent,
+    };
     let output = new.file.try_clone().map_err(Error::unwritable(&new.partial))?;
-    let written = write_crawl(&crawl, args.to, BufWriter::with_capacity(BUFFER, output), |read| progress.show(read));
+    let written = source.write(args.to, BufWriter::with_capacity(BUFFER, output), |read| progress.show(read));
     progress.end();
     match written {
         Ok(exported) => {
             new.finish()?;
             if !args.quiet {
-                terminal::say(&summary(&crawl, exported));
+                terminal::say(&summary(&source, exported));
                 terminal::print(&format!("{}\n", path.display()))?;
             }
             Ok(DONE)
         }
-        Err(CrawlExportError::Write(error)) => Err(Error::unwritable(&new.remove())(error)),
+        Err(Error::CrawlExport(CrawlExportError::Write(error))) => Err(Error::unwritable(&new.remove())(error)),
         Err(error) => {
             new.remove();
-            Err(error.into())
+            Err(error)
         }
     }
 }
@@ -74,10 +134,10 @@ fn default_path(args: &ExportArgs) -> Result<Destination, Error> {
     Ok(Destination::File(beside.with_file_name(file)))
 }
 
-fn summary(crawl: &SavedCrawl, Exported { written, left_out }: Exported) -> String {
-    let planned = crawl.manifest.ids.len();
+fn summary(source: &Source, Exported { written, left_out }: Exported) -> String {
+    let planned = source.planned();
     let part = if written + left_out < planned {
-        format!(" of {} items; `crawlmark run --resume {}` crawls the others", grouped(planned), crawl.place.display())
+        format!(" of {} items; {}", grouped(planned), source.rest())
     } else {
         String::new()
     };

@@ -10,7 +10,7 @@ use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::plan::{Pinning, RunPlan, SlotShare};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, RunRecord};
-use crawlmark_harness::units::Rate;
+use crawlmark_harness::units::{Rate, grouped};
 use crawlmark_results::run::parts::{AttemptRecord, PartsDirectory};
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 
@@ -32,6 +32,8 @@ pub(super) struct PartRun {
     burst: Option<u64>,
     shards: Auto<u32>,
     saved: Option<String>,
+    /// Items that an earlier attempt had saved.
+    taken_over: u64,
     /// The whole crawl, with the settings of this machine.
     whole: Option<RunPlan>,
 }
@@ -87,7 +89,13 @@ impl PartRun {
         };
         args.out = Some(attempt.place().join(PartsDirectory::RESULT_DIR));
         let saved = args.save.save.take();
-        args.save.save = saved.as_ref().map(|name| attempt.place().join(name));
+        let place = saved.as_ref().map(|name| attempt.place().join(name));
+        let taken_over = saved.as_ref().map_or(0, |name| attempt.take_over(name));
+        if taken_over > 0 {
+            args.save.resume = place
+        } else {
+            args.save.save = place
+        }
         args.threshold.clear();
         (args.slo_p99, args.max_error_rate) = (None, None);
         Ok(Beginning::Part(Box::new(Self {
@@ -95,6 +103,7 @@ impl PartRun {
             burst: args.burst,
             shards: args.shards,
             saved: saved.map(|name| name.display().to_string()),
+            taken_over,
             whole: None,
         })))
     }
@@ -136,6 +145,13 @@ impl PartRun {
     /// Number of slots, which share the limits of the crawl.
     pub(super) const fn slots(&self) -> u32 {
         self.attempt.plan.slots
+    }
+
+    /// Return the sentence that says what an earlier attempt had saved; none if it is nothing.
+    pub(super) fn taken_over(&self) -> Option<String> {
+        let Part { part, of } = self.attempt.part();
+        let items = Some(self.taken_over).filter(|items| *items > 0)?;
+        Some(format!("Part {part}/{of} goes on after {} items that an earlier attempt saved.\n", grouped(items)))
     }
 
     /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget.

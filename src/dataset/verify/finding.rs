@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// Violations that are kept; the others are counted.
-const KEPT: usize = 10;
+pub(super) const KEPT: usize = 10;
 
 /// A violation.
 #[derive(Debug, Serialize)]
@@ -35,6 +35,8 @@ pub(super) enum Remedy {
     Checkpoint,
     /// The checkpoint has no segment.
     Orphan,
+    /// The saved crawl of a part is not that of its result.
+    Part,
 }
 
 impl Remedy {
@@ -52,6 +54,7 @@ impl Remedy {
             Self::Checkpoint => {
                 "Restore the checkpoint from a backup, or move it elsewhere: `crawlmark run --resume` then rebuilds it from its segment"
             }
+            Self::Part => "Restore the directory from a backup, or remove RESULT of the part and run it again",
             Self::Orphan => {
                 "Restore the segment from a backup, or move the checkpoint elsewhere: `crawlmark run --resume` then crawls its items again"
             }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::directory::is_name;
 use crate::run::report::{Environment, Report, Verdict};
 use crate::run::result_dir::foreign;
+use crawlmark_harness::stats::ItemCounts;
 use crawlmark_harness::units::IdRange;
 
 /// Value of [`AttemptRecord::schema`].
@@ -47,6 +48,8 @@ pub struct AttemptRecord {
     pub clock: Option<ClockReading>,
     /// IDs that earlier attempts had saved, and that it took over: no items of its own.
     pub finished_before: u64,
+    /// Items that it tried, by state.
+    pub items: ItemCounts,
     /// Requests that it sent.
     pub requests: u64,
     /// True if it ended by itself and all of its shards reported their end: only then may it be published.
@@ -92,6 +95,7 @@ impl AttemptRecord {
             finished_at_us: 0,
             clock: None,
             finished_before: report.finished_before.unwrap_or(0),
+            items: report.ledger.items,
             requests: report.totals.attempts,
             whole,
             verdict: report.validity.verdict,
