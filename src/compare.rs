@@ -120,6 +120,13 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
             part.path.display()
         )));
     }
+    let is_repeated = |found: &&SavedResult| found.report.merged.as_ref().is_some_and(|merged| !merged.is_clean());
+    if let Some(repeated) = found.iter().find(is_repeated) {
+        return Err(Error::Usage(format!(
+            "{} was merged from parts of which some were lost or crawled more than once, so its times are no basis for a verdict: repeat the crawl",
+            repeated.path.display()
+        )));
+    }
     // What was run when is all that the order of the rounds can be known by: RFC 3339 in UTC sorts as text.
     found.sort_by(|a, b| a.report.started_at.cmp(&b.report.started_at));
     let taken: Vec<Round> = found.iter().map(|found| Round::taken_from(&found.report, found.arm)).collect();

@@ -295,7 +295,7 @@ impl Observer for Recorder<'_> {
     }
 
     fn has_enough(&self) -> bool {
-        self.thresholds.has_enough() || self.part.as_ref().is_some_and(PartSeconds::has_lost_slot)
+        self.thresholds.has_enough() || self.part.as_ref().is_some_and(PartSeconds::is_over)
     }
 }
 

@@ -39,7 +39,7 @@ fn text(audit: &Audit) -> String {
     let state = match (planned - recorded, audit.missing_parts) {
         (0, _) => "complete".to_owned(),
         (left, Some(missing)) => {
-            format!("{} items left; {} have no result yet", grouped(left), counted(missing, "part"))
+            format!("{} items left; parts without a result: {}", grouped(left), grouped(missing))
         }
         (left, None) => format!("{} items left; go on with `crawlmark run --resume {directory}`", grouped(left)),
     };

@@ -20,6 +20,7 @@ use crawlmark_results::run::parts::{
     AttemptRecord, ClockReading, Completeness, MergeError, PartsDirectory, PlanFile, merge,
 };
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source, Verdict};
+use sha2::{Digest, Sha256};
 
 /// Distinct seconds of a synthetic part.
 const DISTINCT: u64 = 8;
@@ -34,10 +35,12 @@ impl Workload for Spread {
         // Weyl's sequence, so that a second has many different times.
         let part = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24);
         tokio::time::sleep(Duration::from_secs_f64(0.02 * 10_f64.powf(part))).await;
+        // Timers have whole milliseconds, and times of a network any.
+        let done = Nanos(self.0.now().0 - id.wrapping_mul(0xd1b5_4a32_d192_ed03) % 1_000_000);
         Attempt {
             sent: Some(sent),
             first_byte: None,
-            done: self.0.now(),
+            done,
             bytes_sent: 100,
             bytes_received: 300,
             status: Some(200),
@@ -102,6 +105,7 @@ impl Synthetic {
         record.shards.truncate(1);
         record.shards[0].stats = ReceivedStats::of(&stats).unwrap();
         record.shards[0].remaining = 0;
+        record.shards[0].ids = vec![IdRange { start: 0, end: stats.counters.items.begun() }];
         record.shards[0].last_done = record.start.plus(Duration::from_secs(self.seconds));
         writer.end(&record).unwrap();
         (requests, fs::metadata(path).unwrap().len())
@@ -112,9 +116,10 @@ impl Synthetic {
         let directory = PartsDirectory::at(place);
         let mut plan = PlanFile::new(self.plan(), self.parts, self.parts);
         (plan.run_id, plan.program) = ("synthetic".to_owned(), "none".to_owned());
-        plan.command.arguments = ["crawlmark", "run", "test"].map(str::to_owned).into();
-        fs::write(directory.plan(), serde_json::to_string(&plan).unwrap()).unwrap();
-        let valid = valid();
+        plan.command.arguments = ["crawlmark", "run", "http://127.0.0.1:1/{id}"].map(str::to_owned).into();
+        let text = serde_json::to_string(&plan).unwrap();
+        fs::write(directory.plan(), &text).unwrap();
+        let (valid, digest) = (valid(), digest(&text));
         let shared = place.join("frames");
         let (requests, bytes) = self.frames(&shared);
         for part in 0..self.parts {
@@ -123,6 +128,7 @@ impl Synthetic {
             fs::create_dir_all(&own).unwrap();
             fs::hard_link(&shared, own.join(PartsDirectory::FRAMES)).unwrap();
             let record = self.record(&plan, (part, &attempt), (requests, bytes), &valid);
+            let record = AttemptRecord { plan: digest.clone(), ..record };
             fs::write(own.join(PartsDirectory::ATTEMPT), serde_json::to_string(&record).unwrap()).unwrap();
             fs::hard_link(own.join(PartsDirectory::ATTEMPT), directory.result(part)).unwrap();
         }
@@ -139,7 +145,6 @@ impl Synthetic {
         const START_US: u64 = 1_700_000_000_000_000;
         AttemptRecord {
             run_id: plan.run_id.clone(),
-            plan: "digest".to_owned(),
             program: plan.program.clone(),
             part,
             nodes: self.parts,
@@ -157,6 +162,11 @@ impl Synthetic {
     }
 }
 
+/// The SHA-256 of a plan, as the command computes it.
+fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A report that says nothing but that it is valid.
 fn valid() -> Report {
     let plan = RunPlan { shards: 1, ids: IdRange { start: 0, end: 10 }, ..plan() };
@@ -169,7 +179,7 @@ fn valid() -> Report {
 }
 
 fn merged(place: &Path, completeness: Completeness) -> Result<Report, MergeError> {
-    merge(&PartsDirectory::at(place), completeness, &[], |_| "digest".to_owned())
+    merge(&PartsDirectory::at(place), completeness, &[], digest)
 }
 
 /// The parts of an hour of 64 shards are merged as those of some seconds are; `CRAWLMARK_PARTS=1000,3600,DIR` leaves such a crawl in DIR for

@@ -65,7 +65,8 @@ Formats:
   warc     WARC/1.1: each body as a `resource` record, gzip per record;
            records without a body are left out
 
-Records of a crawl that was stopped are exported as far as they are
+Of a crawl in parts, name the directory of the parts: their records follow one
+another. Records of a crawl that was stopped are exported as far as they are
 committed. A damaged crawl is not exported: see `crawlmark verify`.
 
 Examples:
@@ -79,7 +80,7 @@ Examples:
 /// Arguments of `export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Directory of a saved crawl (`crawlmark run --save DIR`)
+    /// Directory of a saved crawl (`crawlmark run --save DIR`), or of parts
     #[arg(value_name = "DIR")]
     pub crawl: PathBuf,
     /// Format: jsonl, csv, parquet or warc

@@ -17,7 +17,22 @@ passwords again. Each task of a job array runs the same command:
 The part waits for one of the plan's slots, crawls its IDs with the slot's
 share of the rate and of the connections, and publishes its result in DIR.
 `crawlmark merge DIR` adds up the results. A part that was lost may be run
-again: only one attempt at each part counts.";
+again: only one attempt at each part counts. With --save, the new attempt goes
+on from what the lost one had saved.
+
+An attempt holds its slot by a lease of 10 s, which it renews every 2 s in
+DIR/slots. One that cannot renew it sends nothing until it can; after 12 s
+another attempt may take the slot, and this one ends. The rate is never
+exceeded, whatever is stopped, lost or run again.
+
+Exit codes, for schedulers:
+  0        the part has a result, of this attempt or of another one
+  2        the command or the plan is wrong: do not retry
+  4        the part has a result, and --strict found it invalid: do not retry,
+           for retrying until it is valid would be selection
+  1        the part has no result: a shard or the slot was lost, or the target
+           or DIR could not be reached. Run it again
+  130 143  stopped by a signal (137: killed). Run it again";
 
 const NODE: &str = "\
 Part to crawl: i/N, from 0/N, or auto for a scheduler's task

@@ -11,7 +11,9 @@ IDs, --rate, --burst, --connections and the limits per host are of the whole
 crawl; --shards are of each part. Each of the W slots has an equal share of the
 rate and of the connections, so that at most W parts run at once and the rate is
 never exceeded, whatever is lost and run again. Use more parts than machines: a
-machine that is lost then costs little.
+machine that is lost then costs little. With --save NAME, each part saves its
+items in its own directory; `crawlmark verify DIR` and `crawlmark export DIR`
+read those of all parts. `crawlmark run --help` lists the exit codes of parts.
 
 The file holds no secrets: give headers, bodies and passwords to each part.
 
@@ -35,6 +37,9 @@ pub struct PlanArgs {
     #[arg(long, value_name = "W", value_parser = whole::<u32>(1..=MAX_PARTS.into()), help_heading = "Parts")]
     pub slots: Option<u32>,
     /// Start all parts at TIME, as in 2026-01-31T12:00:00Z
+    ///
+    /// By the clock of the directory's file server, with which each machine compares its own. A part that has its slot only later starts at
+    /// once; the merged report says how late.
     #[arg(long, value_name = "TIME", help_heading = "Parts")]
     pub start_at: Option<humantime::Timestamp>,
     /// Flags of the crawl.

@@ -11,6 +11,10 @@ records say, and that digests of bodies and segments, checksums of frames and
 seek tables are right. Changes nothing. A crawl that was stopped and can be
 resumed is no violation: the output says how many IDs are left.
 
+Of a crawl in parts (`crawlmark plan`), name the directory of the parts: the
+saved crawls of all attempts that count are read one after another, and each
+has to be that of its part, with as many items as its result counts.
+
 Exit codes: 0 no violation · 4 violations; the first ten are listed
 
 Examples:
@@ -22,7 +26,7 @@ Examples:
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Directory of a saved crawl (`crawlmark run --save DIR`)
+    /// Directory of a saved crawl (`crawlmark run --save DIR`), or of parts
     #[arg(value_name = "DIR")]
     pub crawl: PathBuf,
     /// Print the audit as JSON to standard output

@@ -162,19 +162,11 @@ impl Attempt {
         self.plan.ids(self.part.part)
     }
 
-    /// Return the time until the common start, by the clock of the directory's file server; none if the plan has no start, or it is over.
-    ///
-    /// # Errors
-    /// When the plan's time is none.
-    pub(crate) fn until_start(&self) -> Result<Option<Duration>, Error> {
-        let Some(at) = &self.plan.start_at else { return Ok(None) };
-        let at = at.parse::<humantime::Timestamp>().map_err(|error| {
-            let path = self.directory.plan();
-            Error::Usage(format!("{}: its `start_at` is `{at}`: {error}. Make the plan again", path.display()))
-        })?;
+    /// Return the time until the common start, by the clock of the directory's file server; 0 if the plan has no start, or it is over.
+    pub(crate) fn until_start(&self) -> Duration {
         let ahead_us = self.clock.map_or(0, |clock| clock.ahead_us);
         let server_us = unix_us(wall_time()).saturating_add_signed(-ahead_us);
-        Ok(unix_us(at.into()).checked_sub(server_us).map(Duration::from_micros))
+        Duration::from_micros(self.plan.start_us().unwrap_or(0).saturating_sub(server_us))
     }
 
     /// Begin the file of its seconds.

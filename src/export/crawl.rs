@@ -53,7 +53,7 @@ impl Source {
     fn rest(&self) -> String {
         match self {
             Self::Crawl(crawl) => format!("`crawlmark run --resume {}` crawls the others", crawl.place.display()),
-            Self::Parts(parts) => format!("{} parts have no result yet", grouped(parts.missing())),
+            Self::Parts(parts) => format!("parts without a result: {}", grouped(parts.missing())),
         }
     }
 

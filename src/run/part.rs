@@ -24,6 +24,9 @@ use crate::error::Error;
 /// Interval at which a part that waits looks for a slot.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// Interval at which a part that runs looks for the result of another attempt: its own would be of no use then.
+const RESULT_LOOK: Duration = Duration::from_secs(2);
+
 /// Part that this process crawls.
 #[derive(Debug)]
 pub(super) struct PartRun {
@@ -213,8 +216,7 @@ impl PartRun {
         };
         let rests =
             if slot.was_used() { interval(plan.rate).max(interval(plan.per_host.rate)) } else { Duration::ZERO };
-        let common = self.attempt.until_start()?.unwrap_or_default();
-        let start = clock.now().plus(rests.max(common));
+        let start = clock.now().plus(rests.max(self.attempt.until_start()));
         loop {
             let left = Duration::from_nanos(start.since(clock.now()));
             slot.renew(clock.now());
@@ -234,7 +236,15 @@ impl PartRun {
     /// When the file cannot be made.
     pub(super) fn seconds(&self, slot: HeldSlot, planned: u64) -> Result<PartSeconds<'_>, Error> {
         let status = Status { state: "running", slot: Some(slot.slot()), planned, ..Status::default() };
-        Ok(PartSeconds { attempt: &self.attempt, slot, status, frames: Some(self.attempt.frames()?), failed: None })
+        Ok(PartSeconds {
+            attempt: &self.attempt,
+            slot,
+            look_at: Nanos::default(),
+            is_published: false,
+            status,
+            frames: Some(self.attempt.frames()?),
+            failed: None,
+        })
     }
 
     /// Publish the result.
@@ -331,6 +341,10 @@ impl PartOutcome {
 pub(super) struct PartSeconds<'a> {
     attempt: &'a Attempt,
     slot: HeldSlot,
+    /// When the result of another attempt is looked for.
+    look_at: Nanos,
+    /// True if another attempt has published one.
+    is_published: bool,
     status: Status,
     frames: Option<PartWriter<File>>,
     /// The first failure.
@@ -340,13 +354,18 @@ pub(super) struct PartSeconds<'a> {
 impl PartSeconds<'_> {
     /// Renew the lease if that is due, and return its end.
     pub(super) fn lease(&mut self, now: Nanos) -> Nanos {
+        if now >= self.look_at {
+            self.look_at = now.plus(RESULT_LOOK);
+            self.is_published = self.attempt.directory().result(self.attempt.part().part).exists();
+        }
         self.slot.renew(now)
     }
 
-    /// True if another attempt has taken the slot.
-    pub(super) const fn has_lost_slot(&self) -> bool {
-        self.slot.is_lost()
+    /// True if nothing more is to be sent: another attempt has taken the slot, or published its result.
+    pub(super) const fn is_over(&self) -> bool {
+        self.slot.is_lost() || self.is_published
     }
+
     /// Write a second, and the status after it.
     pub(super) fn second(&mut self, interval: &Interval, row: &IntervalRow) {
         if let Some(frames) = &mut self.frames

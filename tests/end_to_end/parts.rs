@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::command::{Done, Started};
-use crate::process::{have_the_machine_alone, signal, wait_for, working_in};
+use crate::process::{children, have_the_machine_alone, signal, wait_for, working_in};
 use crate::report::Report;
 use crate::target::Target;
 
@@ -38,7 +38,7 @@ impl Parts {
     }
 
     /// The directory that all parts share.
-    fn into(&self) -> PathBuf {
+    fn directory(&self) -> PathBuf {
         self.home.path().join("crawl")
     }
 
@@ -58,12 +58,21 @@ impl Parts {
     }
 
     fn result(&self, part: u32) -> PathBuf {
-        self.into().join(format!("part-{part:05}/RESULT"))
+        self.directory().join(format!("part-{part:05}/RESULT"))
+    }
+
+    /// The length of all checkpoints of the part's attempts.
+    fn checkpoints(&self, part: u32) -> u64 {
+        let attempts = fs::read_dir(self.directory().join(format!("part-{part:05}"))).into_iter().flatten().flatten();
+        let saved = attempts.filter_map(|attempt| fs::read_dir(attempt.path().join("items")).ok()).flatten().flatten();
+        let checkpoints =
+            saved.filter(|file| file.path().extension().is_some_and(|extension| extension == "checkpoint"));
+        checkpoints.map(|file| file.metadata().map_or(0, |data| data.len())).sum()
     }
 
     /// The names of the slots' files, sorted.
     fn slots(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.into().join("slots")).unwrap();
+        let entries = fs::read_dir(self.directory().join("slots")).unwrap();
         let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort_unstable();
         names
@@ -127,4 +136,118 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
         "{report:?}",
         report = report.json()["merged"]
     );
+}
+
+#[test]
+fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
+    const IDS: u64 = 2_400;
+    let target = Target::start("--processes 1");
+    let flags = format!("--ids 0..{IDS} --rate 600 -c 12 --shards 2 --save items --save-bodies none");
+    let parts = Parts::plan(&target, 3, &flags);
+    // Four seconds each, and a commit in each of them.
+    let (killed, zombie) = (parts.start(0), parts.start(1));
+    let first = wait_for("checkpoints", || {
+        Some([0, 1].map(|part| parts.checkpoints(part))).filter(|[one, other]| one.min(other) > &0)
+    });
+    // Those with records are longer.
+    wait_for("commits", || {
+        (parts.checkpoints(0) > first[0] + 64 && parts.checkpoints(1) > first[1] + 64).then_some(())
+    });
+    to_all(&zombie, Signal::SIGSTOP);
+    let work = killed.work();
+    to_all(&killed, Signal::SIGKILL);
+    wait_for("the end of what was killed", || working_in(&work).is_empty().then_some(()));
+    assert_eq!(killed.end().code, None);
+    // The third slot is free; the others are lost for the time of a lease.
+    parts.start(0).end().code(&[0]);
+    parts.start(1).end().code(&[0]);
+    to_all(&zombie, Signal::SIGCONT);
+    parts.start(2).end().code(&[0]);
+    zombie.end().code(&[0]);
+
+    let merged = parts.merge(&[]).code(&[0]);
+    let report = Report::read(&merged.out().join("result.json"));
+    let before = report.count("/finished_before");
+    assert!(before > 0 && report.items("ok") + before == IDS, "{before} before");
+    assert_eq!(report.count("/merged/other_attempts"), 2);
+    assert_eq!(target.books()["unique_ids"], json!(IDS));
+    let into = parts.path("crawl");
+    let audit: Value =
+        serde_json::from_str(&Started::new(&["verify", &into, "--json"]).end().code(&[0]).stdout).unwrap();
+    assert_eq!((&audit["complete"], &audit["recorded"], &audit["parts"]), (&json!(true), &json!(IDS), &json!(3)));
+    let exported = Started::new(&["export", &into, "--to", "csv", "--out", "-"]).end().code(&[0]);
+    let mut ids: Vec<u64> =
+        exported.stdout.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+    ids.sort_unstable();
+    assert!(ids.into_iter().eq(0..IDS));
+
+    let again = parts.merge(&[]).code(&[0]);
+    let [one, other] = [&merged, &again].map(|done| done.out().display().to_string());
+    let refused = Started::new(&["compare", &one, &other]).end().code(&[2]);
+    assert!(refused.stderr.contains("no basis for a verdict"), "{}", refused.stderr);
+
+    // A result that counts something else than was saved.
+    let result = parts.result(2);
+    let record = fs::read_to_string(&result).unwrap();
+    assert!(record.contains("\"ok\": 800"), "{record}");
+    fs::remove_file(&result).unwrap();
+    fs::write(&result, record.replace("\"ok\": 800", "\"ok\": 799")).unwrap();
+    let said = Started::new(&["verify", &into]).end().code(&[4]).stdout;
+    assert!(said.contains("800 good items, and its result counts 799"), "{said}");
+    fs::remove_file(&result).unwrap();
+    let said = Started::new(&["verify", &into]).end().code(&[0]).stdout;
+    assert!(said.contains("800 items left; parts without a result: 1"), "{said}");
+}
+
+#[test]
+fn exit_codes_say_what_a_scheduler_has_to_do() {
+    let target = Target::start("--processes 1");
+    let parts = Parts::plan(&target, 2, "--ids 0..400 -c 4 --shards 1 --rate 100 --start-at 2026-01-31T12:00:00Z");
+    let (plan, into) = (parts.plan_file(), parts.path("crawl"));
+    let run = |args: &[&str]| Started::new(&[&["run", "--plan", &plan, "--into", &into, "--quiet"], args].concat());
+    // Configuration: not to be retried.
+    for (args, says) in [
+        (&["--node", "0/3"][..], "the plan has 2"),
+        (&["--node", "0/2", "--rate", "7"], "`rate` is"),
+        (&["--node", "0/2", "--shards", "4"], "at most 2 shards"),
+        (&["--node", "auto"], "SLURM_ARRAY_TASK_ID"),
+    ] {
+        let done = run(args).end().code(&[2]);
+        assert!(done.stderr.contains(says), "{says}: {}", done.stderr);
+    }
+    let other = Parts::plan(&target, 2, "--ids 0..500 -c 4");
+    let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--quiet"];
+    let done = Started::new(&args).end().code(&[2]);
+    assert!(done.stderr.contains("the parts of another plan"), "{}", done.stderr);
+    assert_eq!(target.books()["requests"], json!(0));
+
+    // Stopped by a signal, or without one of its shards: to be run again, and its slot is free at once.
+    let stopped = parts.start(0);
+    target.wait_for_requests(20);
+    stopped.interrupt();
+    stopped.end().code(&[130]);
+    let lost = parts.start(0);
+    target.wait_for_requests(80);
+    let shard = wait_for("its shard", || children(lost.pid()).first().map(|(pid, _)| *pid));
+    signal(shard, Signal::SIGKILL);
+    let lost = lost.end().code(&[1]);
+    assert!(lost.stderr.contains("finish part 0/2"), "{}", lost.stderr);
+    let sent = count(&target.books(), "/requests");
+    let missing = parts.merge(&[]).code(&[1]);
+    assert!(missing.stderr.contains("2 of 2 parts have no result: 0, 1"), "{}", missing.stderr);
+    parts.start(0).end().code(&[0]);
+    parts.start(1).end().code(&[0]);
+    // Done already: nothing is sent.
+    parts.start(1).end().code(&[0]);
+    assert_eq!(count(&target.books(), "/requests"), sent + 400);
+    let report = parts.merged();
+    report.assert_states(&[("ok", 400)]);
+    assert_eq!(report.count("/merged/late_parts"), 2);
+    assert_eq!(report.text("/validity/verdict"), "disturbed");
+
+    // No target: to be run again.
+    target.stop();
+    let again = Parts { home: tempfile::tempdir().unwrap(), nodes: 2 };
+    fs::copy(parts.plan_file(), again.plan_file()).unwrap();
+    again.start(0).end().code(&[1]);
 }

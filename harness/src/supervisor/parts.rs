@@ -35,6 +35,9 @@ const CHUNK: usize = 8 << 10;
 /// Longest crawl that is merged. The merge makes a row for each second.
 pub const LONGEST: Duration = Duration::from_hours(24 * 100);
 
+/// Parts whose times of each second are told one by one. Those of more would take memory that nobody looks at.
+pub const MOST_TIMES: u32 = 64;
+
 /// Frame of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PartFrame {
@@ -439,7 +442,8 @@ impl PartStart {
 
 /// Merge the parts of a crawl: `plan` has a shard for each part. Parts that are not in `parts` are missing: their shards have a fault.
 /// `open` is called for each part when the time of the crawl reaches its start; as many are open at once as ran at once. The seconds go to
-/// `observer` in order. Memory grows with the parts, by some kilobytes each, and with nothing else.
+/// `observer` in order, without the times of each part if there are more than [`MOST_TIMES`]. Memory grows with the parts, by some kilobytes
+/// each, and with nothing else.
 ///
 /// # Errors
 /// When a part cannot be read; with its number.
@@ -456,7 +460,7 @@ pub fn merge<R: Read>(
     if let Some(late) = waiting.first().filter(|start| start.offset >= LONGEST) {
         return Err((late.part, PartError::TooLate(late.first_second())));
     }
-    let mut active = Vec::<Active<R>>::new();
+    let (mut active, mut is_sorted) = (Vec::<Active<R>>::new(), true);
     for second in 0.. {
         if active.is_empty() && waiting.is_empty() {
             break;
@@ -464,21 +468,25 @@ pub fn merge<R: Read>(
         while let Some(start) = waiting.pop_if(|start| start.first_second() <= second) {
             let reader = PartReader::new(open(start.part).map_err(|error| (start.part, error.into()))?);
             active.extend(merged.advance(Active { start, reader, next: None })?);
+            is_sorted = false;
         }
-        let mut frames = Vec::with_capacity(active.len());
+        if !is_sorted {
+            active.sort_unstable_by_key(|active| active.start.part);
+            is_sorted = true;
+        }
+        let mut interval = timeline.empty(second);
         for mut part in std::mem::take(&mut active) {
             match part.next.take_if(|frame| frame.figures.index == second) {
                 Some(frame) => {
-                    frames.push((part.start.part, *frame));
+                    let number = part.start.part;
+                    timeline.add_shard(&mut interval, number, *frame).map_err(|error| (number, error.into()))?;
                     active.extend(merged.advance(part)?);
                 }
                 None => active.push(part),
             }
-        }
-        frames.sort_by_key(|(part, _)| *part);
-        let (interval, junk) = timeline.merged(second, frames);
-        if let Some((part, error)) = junk.into_iter().next() {
-            return Err((part, error.into()));
+            if plan.shards > MOST_TIMES {
+                interval.shards.clear();
+            }
         }
         observer.interval(&interval);
     }

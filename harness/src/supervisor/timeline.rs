@@ -115,23 +115,22 @@ impl Timeline {
         (taken.into_iter().map(|(index, frames)| self.merge(index, frames, &mut junk)).collect(), junk)
     }
 
-    /// Merge the frames of a second; also returns whose frame does not decode, and is left out.
-    pub(super) fn merged(&self, index: u64, frames: Vec<(u32, IntervalFrame)>) -> (Interval, Vec<(u32, WireError)>) {
-        let mut junk = Vec::new();
-        (self.merge(index, frames, &mut junk), junk)
-    }
-
-    fn merge(&self, index: u64, frames: Vec<(u32, IntervalFrame)>, junk: &mut Vec<(u32, WireError)>) -> Interval {
-        let mut interval = Interval {
+    /// Create the interval of a second, to which nothing was added yet.
+    pub(super) fn empty(&self, index: u64) -> Interval {
+        Interval {
             figures: SecondFigures { index, ..SecondFigures::default() },
             merged: ShardStats::new(self.bounds),
             warmup: Counters::default(),
             scheduled: Scheduled::default(),
             answers: AnswerBins::default(),
             bins: Bins::default(),
-            shards: Vec::with_capacity(frames.len()),
+            shards: Vec::new(),
             seconds: Vec::new(),
-        };
+        }
+    }
+
+    fn merge(&self, index: u64, frames: Vec<(u32, IntervalFrame)>, junk: &mut Vec<(u32, WireError)>) -> Interval {
+        let mut interval = self.empty(index);
         for (shard, frame) in frames {
             if let Err(error) = self.add_shard(&mut interval, shard, frame) {
                 junk.push((shard, error));
@@ -142,7 +141,10 @@ impl Timeline {
 
     /// Adds a shard's part, all of it or, when that does not decode, nothing. Many shards have few answers each in a second:
     /// no histogram is made of them but the one that they are merged in.
-    fn add_shard(&self, interval: &mut Interval, shard: u32, frame: IntervalFrame) -> Result<(), WireError> {
+    ///
+    /// # Errors
+    /// When a histogram of it does not decode.
+    pub(super) fn add_shard(&self, interval: &mut Interval, shard: u32, frame: IntervalFrame) -> Result<(), WireError> {
         let cells = frame.timings.iter().map(|timing| timing.cells(self.bounds)).collect::<Result<Vec<_>, _>>()?;
         let told = || frame.timings.iter().zip(&cells);
         for (timing, (times, ages)) in told() {

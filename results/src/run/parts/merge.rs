@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,12 +15,15 @@ use crate::run::gates::{LiveThresholds, Objective};
 use crate::run::report::{IntervalRow, Labels, MergedReport, OtherAttempt, Report, Source, Verdict};
 use crate::run::result_dir::foreign;
 use crate::show::text::counted;
-use crawlmark_harness::supervisor::parts::{PartError, PartFrame, PartReader, PartStart, merge as merge_frames};
+use crawlmark_harness::supervisor::parts::{
+    MOST_TIMES, PartError, PartFrame, PartReader, PartStart, merge as merge_frames,
+};
 use crawlmark_harness::supervisor::{Interval, Live, Observer};
 use crawlmark_harness::units::grouped;
 
-/// Parts whose course over time is kept one by one. It takes memory for each second of each part.
-const MOST_COURSES: u32 = 64;
+/// Parts whose files are kept open while they are read. More of them are opened for each piece that is read: a process may have a thousand
+/// files open by default.
+const OPEN_AT_ONCE: usize = 500;
 
 /// Missing parts, and attempts that were not merged, that a report names.
 const NAMED_PARTS: usize = 100;
@@ -136,7 +140,9 @@ pub fn merge(
     };
     let mut recorder =
         Recorder { rows: Vec::new(), thresholds: LiveThresholds::new(objectives, &plan.crawl), parts: plan.nodes };
-    let record = merge_frames(&plan.crawl, &starts, |part| foreign::open(&frames(part)), &mut recorder)
+    let all_at_once = starts.len() <= OPEN_AT_ONCE;
+    let open = |part| FramesFile::open(frames(part), all_at_once);
+    let record = merge_frames(&plan.crawl, &starts, open, &mut recorder)
         .map_err(|(part, error)| MergeError::Frames { path: frames(part), error, result: directory.result(part) })?;
     let Recorder { rows, thresholds, .. } = recorder;
     let environment = attempts[0].environment.clone();
@@ -180,6 +186,33 @@ fn published(
     }
 }
 
+/// File with the frames of a part.
+enum FramesFile {
+    Open(File),
+    /// Opened for each read, from this byte on.
+    At(PathBuf, u64),
+}
+
+impl FramesFile {
+    fn open(path: PathBuf, stays_open: bool) -> io::Result<Self> {
+        let file = foreign::open(&path)?;
+        Ok(if stays_open { Self::Open(file) } else { Self::At(path, 0) })
+    }
+}
+
+impl Read for FramesFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Open(file) => file.read(buffer),
+            Self::At(path, at) => {
+                let read = File::open(path)?.read_at(buffer, *at)?;
+                *at += read as u64;
+                Ok(read)
+            }
+        }
+    }
+}
+
 /// Observer that makes a row of each second.
 struct Recorder {
     rows: Vec<IntervalRow>,
@@ -192,7 +225,7 @@ impl Observer for Recorder {
 
     fn interval(&mut self, interval: &Interval) {
         let mut row = IntervalRow::new(interval);
-        if self.parts > MOST_COURSES {
+        if self.parts > MOST_TIMES {
             row.shards.clear();
         }
         self.rows.push(row);
@@ -213,6 +246,9 @@ fn describe(
         within.min(SECOND_US - within)
     };
     let aligned = |attempt: &AttemptRecord| Some(rounding(attempt) + attempt.clock?.within_us);
+    let late_us: Option<Vec<u64>> = plan
+        .start_us()
+        .map(|common_us| attempts.iter().map(|attempt| attempt.start_us().saturating_sub(common_us)).collect());
     let mut merged = MergedReport {
         directory: directory.path().display().to_string(),
         parts: plan.nodes,
@@ -226,6 +262,8 @@ fn describe(
             .iter()
             .map(aligned)
             .try_fold(0, |most: u64, aligned| aligned.map(|aligned| most.max(aligned))),
+        late_parts: late_us.as_ref().map(|all| all.iter().map(|us| u32::from(*us > SECOND_US)).sum()),
+        last_start_us: late_us.and_then(|all| all.into_iter().max()),
         other_attempts: 0,
         additional_requests: 0,
         uncounted_attempts: 0,

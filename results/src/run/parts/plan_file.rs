@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -132,10 +133,21 @@ impl PlanFile {
         if *slots == 0 || slots > nodes {
             return Err(format!("it has {slots} slots for {nodes} parts"));
         }
+        if let Some(at) = self.start_at.as_ref().filter(|_| self.start_us().is_none()) {
+            return Err(format!("its `start_at` is `{}`, which is not a time", foreign::short(at)));
+        }
         if crawl.ids.len() < u64::from(*nodes) {
             return Err(format!("it has {} IDs for {nodes} parts", crawl.ids.len()));
         }
         Ok(())
+    }
+
+    /// Return the common start, µs after the Unix epoch; none if the plan has none.
+    #[must_use]
+    pub fn start_us(&self) -> Option<u64> {
+        let at = SystemTime::from(self.start_at.as_ref()?.parse::<humantime::Timestamp>().ok()?);
+        let since = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_micros()).ok()
     }
 
     /// Return the IDs of a part, by the split law.

@@ -24,6 +24,12 @@ pub struct MergedReport {
     /// Greatest error in the alignment of the parts' seconds, µs: rounding to whole seconds, and the error of the machines' clocks. Null if
     /// the error of a clock is unknown.
     pub aligned_within_us: Option<u64>,
+    /// Parts that started more than a second after the plan's common start: all that had to wait for a slot. Absent if the plan has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_parts: Option<u32>,
+    /// Time from the common start to the start of the last part, µs. Absent if the plan has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_start_us: Option<u64>,
     /// Attempts beside the merged ones: they lost the race to publish, were stopped, or died.
     pub other_attempts: u32,
     /// Requests that these sent in addition to those of this report; of attempts that died, those until their last second.

@@ -27,6 +27,14 @@ pub(super) fn row(merged: &MergedReport) -> String {
         || "\nthe error of a machine's clock is unknown, so seconds may not be aligned".to_owned(),
         |us| format!("\nseconds aligned to within {}", micros(us as f64)),
     );
+    if let Some((late, us)) = merged.late_parts.zip(merged.last_start_us).filter(|(late, _)| *late > 0) {
+        let _ = write!(
+            row,
+            "\n{} started over 1 s after --start-at, the last one {} after it",
+            counted(late.into(), "part"),
+            micros(us as f64)
+        );
+    }
     if other_attempts > 0 {
         let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
         let _ = write!(
