@@ -103,15 +103,12 @@ pub(crate) enum Error {
     /// The run.
     #[error("{0}")]
     Supervise(#[from] SuperviseError),
-    /// A signal ended a run before its first item.
+    /// A signal ended a run before its first item, or the wait of a part for its slot.
     #[error("begin the run: stopped by signal {0}")]
     StoppedBeforeRun(i32),
     /// A signal ended a command of several rounds.
     #[error("complete the rounds: stopped by signal {0}")]
     Stopped(i32),
-    /// A signal ended the wait of a part for its start.
-    #[error("start the part: stopped by signal {0} while it waited for a slot")]
-    StoppedWaiting(i32),
     /// A part has no result yet.
     #[error("finish part {part}/{of}: {why}. Run it again")]
     PartUnfinished {
@@ -264,7 +261,7 @@ impl Error {
             | Self::Log(_)
             | Self::Design(_)
             | Self::Result(ResultError::Exists(_) | ResultError::NoName(_) | ResultError::InUse { .. }) => USAGE,
-            Self::Stopped(signal) | Self::StoppedBeforeRun(signal) | Self::StoppedWaiting(signal) => signalled(*signal),
+            Self::Stopped(signal) | Self::StoppedBeforeRun(signal) => signalled(*signal),
             Self::Kept { error, .. } => error.exit_code(),
             Self::Resolve { .. }
             | Self::Unreachable { .. }

@@ -125,7 +125,7 @@ impl SavedPart {
         let of = |outcome: &str| own.get(outcome).copied().unwrap_or(0);
         for (what, saved, result) in [
             ("items of earlier attempts", before, self.finished_before),
-            ("items", all, self.items.completed()),
+            ("items", all, self.items.completed() + self.items.skipped),
             ("good items", of("ok"), self.items.ok),
             ("items that were not found", of("not_found"), self.items.not_found),
         ] {

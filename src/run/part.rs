@@ -285,7 +285,7 @@ fn is_published(result: &std::path::Path) -> String {
 /// Wait, unless a signal asks to stop.
 fn wait(held: &HeldSignals, most: Duration) -> Result<(), Error> {
     match held.asks_to_stop(most).map_err(Error::Signal)? {
-        Some(signal) => Err(Error::StoppedWaiting(signal)),
+        Some(signal) => Err(Error::StoppedBeforeRun(signal)),
         None => Ok(()),
     }
 }
