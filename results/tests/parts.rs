@@ -243,9 +243,11 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
             |_, record| record.run_id = "other".to_owned(),
             "part-00001/RESULT: its run is other, and that of the plan is synthetic",
         ),
+        (|_, record| record.schema = "other".to_owned(), "its schema is `other`"),
         (|_, record| record.plan = "other".to_owned(), "its plan is other"),
         (|_, record| record.program = "other".to_owned(), "its program is other"),
         (|_, record| record.part = 2, "its part is 2 of 3, and that of the plan is 1 of 3"),
+        (|_, record| record.ids.start -= 1, "its range of IDs is 39..80"),
         (|_, record| record.ids.end += 1, "its range of IDs is 40..81, and that of the plan is 40..80"),
         (|_, record| record.whole = false, "its end is not whole"),
         (|_, record| record.attempt = "../a".to_owned(), "`../a` is not the name of a directory"),
@@ -255,6 +257,20 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
         let error = after(change).unwrap_err();
         assert!(error.contains(says), "{says}: {error}");
     }
+    // Histograms of another geometry, which the timeout decides.
+    let error = after(|directory, record| {
+        let plan = RunPlan { timeout: Duration::from_mins(10), ids: IdRange { start: 0, end: 40 }, ..plan() };
+        let Rehearsal { record: run, intervals, .. } =
+            rehearse(&plan, &[], |_: &ShardPlan, clock| Spread(clock)).unwrap();
+        let mut writer = PartWriter::new(Vec::new());
+        intervals.iter().for_each(|interval| writer.second(interval).unwrap());
+        let bytes = writer.end(&run).unwrap();
+        record.frames_bytes = bytes.len() as u64;
+        let frames = directory.attempt(1, "a-1").join("frames");
+        fs::remove_file(&frames).unwrap();
+        fs::write(frames, bytes).unwrap();
+    });
+    assert!(error.as_ref().is_err_and(|error| error.contains("a-1/frames: ")), "{error:?}");
     let error = after(|directory, record| {
         let frames = directory.attempt(1, "a-1").join("frames");
         let mut bytes = fs::read(&frames).unwrap();

@@ -13,9 +13,10 @@
 //! 3. If that rename succeeds, the holder has not renewed its lease: g would be gone. It never will: g is gone, and no name comes twice.
 //! 4. The directory of the slots appears with all of its files by one rename, once.
 //!
-//! What this needs: renames that are atomic and kept by the file server, and clocks that pass the time of a lease alike, to a sixth. A
-//! virtual machine that is paused for longer than that with its clock breaks the second. A process that is stopped between its last look at
-//! the clock and the system call that sends may send that one request when it goes on, one for each shard.
+//! Assumptions: renames are atomic and kept by the file server; the directory is not removed while a part runs; clocks pass the time of a
+//! lease alike, to a sixth. A virtual machine that is paused together with its clock breaks the last one. A process that is stopped between
+//! its last look at the clock and the system call that sends may send that one request when it goes on, one for each shard. Connections of
+//! such a process stay open until it ends; nothing is sent on them.
 //!
 //! The slot is lost to all for [`TAKEOVER`] if its holder dies; the attempt that waits for it takes it then. An attempt whose slot was
 //! taken ends, and is to be run again.

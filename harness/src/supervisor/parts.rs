@@ -35,7 +35,7 @@ const CHUNK: usize = 8 << 10;
 /// Longest crawl that is merged. The merge makes a row for each second.
 pub const LONGEST: Duration = Duration::from_hours(24 * 100);
 
-/// Parts whose times of each second are told one by one. Those of more would take memory that nobody looks at.
+/// Parts whose times of each second are told one by one. Those of more would take memory for figures that no report shows.
 pub const MOST_TIMES: u32 = 64;
 
 /// Frame of a part.
