@@ -15,15 +15,14 @@ use crate::terminal::{self, ReadProgress};
 
 /// Audits, and returns the exit code.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
-    let audit = match SavedParts::open(&args.crawl)? {
-        Some(parts) => verify_parts(&parts)?,
-        None => {
-            let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
-            let mut progress = if args.quiet { ReadProgress::Silent } else { ReadProgress::fitting(crawl.bytes()) };
-            let audit = audit(&crawl, |read| progress.show(read));
-            progress.end();
-            audit?
-        }
+    let audit = if let Some(parts) = SavedParts::open(&args.crawl)? {
+        verify_parts(&parts)?
+    } else {
+        let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
+        let mut progress = if args.quiet { ReadProgress::Silent } else { ReadProgress::fitting(crawl.bytes()) };
+        let audit = audit(&crawl, |read| progress.show(read));
+        progress.end();
+        audit?
     };
     if args.json {
         terminal::print_data(&(serde_json::to_string_pretty(&audit)? + "\n"))?;

@@ -238,7 +238,7 @@ type Change = fn(&PartsDirectory, &mut AttemptRecord);
 #[test]
 fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
     assert!(after(|_, _| {}).is_ok());
-    let cases: [(Change, &str); 8] = [
+    let cases: [(Change, &str); 10] = [
         (
             |_, record| record.run_id = "other".to_owned(),
             "part-00001/RESULT: its run is other, and that of the plan is synthetic",

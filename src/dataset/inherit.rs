@@ -74,9 +74,9 @@ impl Committed {
             }
         }
         if items > 0 {
-            self.manifest.write(to)?
+            self.manifest.write(to)?;
         } else {
-            fs::remove_dir(to)?
+            fs::remove_dir(to)?;
         }
         Ok(items)
     }

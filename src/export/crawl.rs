@@ -30,13 +30,13 @@ struct NewFile {
 /// Crawl that is exported.
 enum Source {
     Crawl(SavedCrawl),
-    Parts(SavedParts),
+    Parts(Box<SavedParts>),
 }
 
 impl Source {
     fn open(place: &Path) -> Result<Self, Error> {
         match SavedParts::open(place)? {
-            Some(parts) => Ok(Self::Parts(parts)),
+            Some(parts) => Ok(Self::Parts(Box::new(parts))),
             None => Ok(Self::Crawl(SavedCrawl::open(place, Manifest::read(place)?)?)),
         }
     }

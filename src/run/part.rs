@@ -95,9 +95,9 @@ impl PartRun {
         let place = saved.as_ref().map(|name| attempt.place().join(name));
         let taken_over = saved.as_ref().map_or(0, |name| attempt.take_over(name));
         if taken_over > 0 {
-            args.save.resume = place
+            args.save.resume = place;
         } else {
-            args.save.save = place
+            args.save.save = place;
         }
         args.threshold.clear();
         (args.slo_p99, args.max_error_rate) = (None, None);
