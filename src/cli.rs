@@ -3,7 +3,7 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `plan`, `merge`, `verify`, `serve`, `selftest` | arguments and help of each command |
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `selftest` | arguments and help of each command |
 //! | `request`, `connections`, `throttling`, `proxy`, `tls`, `save`, `part` | groups of flags of `run`: requests; connections; throttling, retries and limits per host; proxies; https; saving what is crawled; parts of a crawl on several machines |
 //! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`, `export`) |
 //! | `output` | output options of the commands that run rounds |
@@ -32,9 +32,11 @@ mod save;
 mod scale;
 mod selftest;
 mod serve;
+mod submit;
 mod throttling;
 mod tls;
 mod verify;
+mod watch;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -70,9 +72,11 @@ pub use save::SaveArgs;
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
+pub use submit::{Scheduler, SubmitArgs};
 pub use throttling::{PerHostArgs, RobotsUse, ThrottlingArgs};
 pub use tls::{TlsArgs, UseOfTls};
 pub use verify::VerifyArgs;
+pub use watch::WatchArgs;
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]
@@ -177,6 +181,12 @@ pub enum Command {
     /// Split a crawl into parts for several machines
     #[command(after_help = plan::EXAMPLES, mut_args = plan::shown)]
     Plan(Box<PlanArgs>),
+    /// Submit the parts of a crawl to Slurm or Kubernetes
+    #[command(after_help = submit::EXAMPLES)]
+    Submit(Box<SubmitArgs>),
+    /// Watch the parts of a crawl: done, running, lost, total rate
+    #[command(after_help = watch::EXAMPLES)]
+    Watch(WatchArgs),
     /// Merge the parts of a crawl into one report, exactly
     #[command(after_help = merge::EXAMPLES)]
     Merge(MergeArgs),

@@ -191,6 +191,22 @@ pub(crate) enum Error {
     /// The system does not say which program this is.
     #[error("find the file of this program: {0}")]
     Program(io::Error),
+    /// A file of a crawl in parts cannot be read.
+    #[error("read {}: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// A job could not be submitted.
+    #[error("submit a job: {why}{}", if jobs.is_empty() { String::new() } else { format!(". Submitted before: scancel {jobs}") })]
+    Scheduler {
+        /// Numbers of the jobs before it.
+        jobs: String,
+        /// Words of the scheduler.
+        why: String,
+    },
     /// A target's command has no port to listen on.
     #[error("find a free port for the target: {0}")]
     Port(io::Error),
@@ -286,6 +302,8 @@ impl Error {
             | Self::TargetLost { .. }
             | Self::Json(_)
             | Self::Program(_)
+            | Self::Scheduler { .. }
+            | Self::Unreadable { .. }
             | Self::Port(_)
             | Self::Output(_) => FAILED,
         }

@@ -18,7 +18,7 @@
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `process_list` | this command line without credentials, as other users see it |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
-//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `plan`, `merge`, `verify`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -43,9 +43,11 @@ mod scale;
 mod selftest;
 mod serve;
 mod study;
+mod submit;
 mod target;
 mod terminal;
 mod verify;
+mod watch;
 mod witness;
 
 use std::process::ExitCode;
@@ -102,6 +104,8 @@ fn execute(command: Command, typed: cli::Typed, clock: Clock) -> Result<u8, erro
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
         Command::Plan(args) => plan::plan(*args, typed),
+        Command::Submit(args) => submit::submit(&args),
+        Command::Watch(args) => watch::watch(&args),
         Command::Merge(args) => merge::merge(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Export(args) => export::crawl::export(&args),

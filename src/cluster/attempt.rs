@@ -94,17 +94,7 @@ impl Attempt {
         let variable = |name: &str| std::env::var(name).ok();
         let (file, text) = PlanFile::read(plan)?;
         let part = node.part(file.nodes, variable).map_err(Error::Usage)?;
-        let program = digest::of_program()?;
-        if program != file.program {
-            return Err(Error::Usage(format!(
-                "--plan {}: it was made by {} with the SHA-256 {}, and this program has {}. Run the program that made the plan on all machines, \
-                 or make the plan again",
-                plan.display(),
-                file.tool,
-                short(&file.program),
-                short(&program)
-            )));
-        }
+        digest::check_program(&file, plan)?;
         let directory = PartsDirectory::at(into);
         let host = host();
         let started_us = unix_us(wall_time());
@@ -225,8 +215,11 @@ impl Attempt {
     }
 }
 
-/// Put the plan into the directory unless it is there; another plan there is refused.
-fn share_plan(directory: &PartsDirectory, (text, attempt): (&str, &str)) -> Result<(), Error> {
+/// Put the plan into the directory unless it is there; another plan there is refused. `attempt` is a name that nobody else uses.
+///
+/// # Errors
+/// When the directory has another plan, or cannot be written.
+pub(crate) fn share_plan(directory: &PartsDirectory, (text, attempt): (&str, &str)) -> Result<(), Error> {
     let path = directory.plan();
     if !path.exists() {
         let own = directory.path().join(format!("{}.{attempt}", PartsDirectory::PLAN));
@@ -301,9 +294,4 @@ fn fit(host: &str) -> String {
     const LONGEST: usize = 60;
     let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     host.chars().take(LONGEST).map(fit).collect()
-}
-
-/// The start of a digest, for messages.
-fn short(digest: &str) -> &str {
-    digest.get(..12).unwrap_or(digest)
 }

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
+use crawlmark_results::run::parts::PlanFile;
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
@@ -17,6 +19,26 @@ pub(crate) fn of_text(text: &str) -> String {
 pub(crate) fn of_program() -> Result<String, Error> {
     let path = std::env::current_exe().map_err(Error::Program)?;
     File::open(path).and_then(of_stream).map_err(Error::Program)
+}
+
+/// Check that the plan at `path` is of this program.
+///
+/// # Errors
+/// When another program made it.
+pub(crate) fn check_program(plan: &PlanFile, path: &Path) -> Result<(), Error> {
+    let program = of_program()?;
+    if program == plan.program {
+        return Ok(());
+    }
+    let short = |digest: &str| digest.chars().take(12).collect::<String>();
+    Err(Error::Usage(format!(
+        "--plan {}: it was made by {} with the SHA-256 {}, and this program has {}. Run the program that made the plan on all machines, \
+         or make the plan again",
+        path.display(),
+        plan.tool,
+        short(&plan.program),
+        short(&program)
+    )))
 }
 
 fn of_stream(mut stream: impl Read) -> io::Result<String> {

@@ -10,6 +10,7 @@
 //! | `chart`, `panels` | charts made of characters; panels of the live view |
 //! | `frame`, `canvas` | the view for a given size, drawn in place |
 //! | `bars`, `lines` | progress on a terminal; progress elsewhere |
+//! | `parts` | view of all parts of a crawl on several machines |
 //! | `samples` | runs for tests |
 
 mod bars;
@@ -21,6 +22,7 @@ mod frame;
 mod gauge;
 mod lines;
 mod panels;
+mod parts;
 mod sparkline;
 mod table;
 mod text;
@@ -38,6 +40,7 @@ use crawlmark_harness::supervisor::Live;
 use self::bars::Bars;
 use self::lines::Lines;
 pub(crate) use self::panels::RunSeconds;
+pub(crate) use self::parts::{PartsProgress, snapshot as parts_snapshot};
 pub(super) use self::sparkline::Glyphs;
 
 /// Display of the progress of a run.

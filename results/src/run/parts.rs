@@ -12,6 +12,8 @@
 //! | `directory` | names in it |
 //! | `plan_file` | [`PlanFile`] |
 //! | `attempt` | [`AttemptRecord`]: what an attempt says of itself |
+//! | `status` | [`AttemptStatus`]: what an attempt says of itself while it goes on |
+//! | `overview` | all parts at a glance, look by look |
 //! | `merge` | the published parts as one report |
 //!
 //! Called by the commands `plan`, `run --plan`, `merge` and `watch`. It must not crawl.
@@ -19,9 +21,13 @@
 mod attempt;
 mod directory;
 mod merge;
+mod overview;
 mod plan_file;
+mod status;
 
 pub use self::attempt::{AttemptRecord, ClockReading};
 pub use self::directory::PartsDirectory;
 pub use self::merge::{Completeness, MergeError, merge};
+pub use self::overview::{HighestTime, MOST_READ, PartCounts, PartRow, PartState, PartsOverview, PartsWatch};
 pub use self::plan_file::{MAX_PARTS, PlanFile, PlanFileError};
+pub use self::status::{AttemptState, AttemptStatus};

@@ -96,7 +96,7 @@ impl Layout {
 
 /// A bar of so many columns between its brackets.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the columns")]
-fn bar(done: f64, inside: usize) -> String {
+pub(super) fn bar(done: f64, inside: usize) -> String {
     let full = (done.clamp(0.0, 1.0) * inside as f64) as usize;
     let head = if full < inside { ">" } else { "" };
     format!("[{}{head}{}]", "=".repeat(full), " ".repeat(inside - full - head.len()))

@@ -1,0 +1,256 @@
+//! View of all parts of a crawl on several machines: drawn in place on a terminal, a line now and then elsewhere, or printed once.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use crawlmark_harness::units::percent;
+use crawlmark_results::run::parts::{HighestTime, PartRow, PartState, PartsOverview};
+use crawlmark_results::show::text::{grouped, micros};
+
+use super::canvas::Canvas;
+use super::frame::Size;
+use super::sparkline::{Glyphs, sparkline};
+use super::table::bar;
+use super::text::{Line, NAME, Part, Tone, row_of};
+use super::words::{elapsed, per_second, to_go};
+use crate::terminal::{say, shown};
+
+/// Inside of the bars, in columns.
+const BAR: usize = 20;
+
+/// A terminal with less than this has shorter bars.
+const NARROW: usize = 90;
+
+/// Columns of the course of the rate, and seconds that it shows.
+const COURSE: usize = 40;
+
+/// Age from which figures are said to be old.
+const OLD_S: f64 = 3.0;
+
+/// Interval between two lines where there is no terminal to draw on.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Most rows of parts in a snapshot.
+const MOST_ROWS: usize = 50;
+
+/// Display of all parts.
+#[derive(Debug)]
+pub(crate) enum PartsProgress {
+    /// A line now and then.
+    Lines {
+        /// Time of the next one.
+        next: Duration,
+    },
+    /// A view that is drawn in place.
+    View(PartsView),
+}
+
+/// A view of all parts on a terminal.
+#[derive(Debug)]
+pub(crate) struct PartsView {
+    canvas: Canvas,
+    glyphs: Glyphs,
+    /// Total rate, look by look.
+    rates: Vec<f64>,
+}
+
+impl PartsProgress {
+    /// A view when standard error is a terminal that one can draw on, else lines.
+    pub(crate) fn fitting() -> Self {
+        if io::stderr().is_terminal() && !console::is_dumb() {
+            Self::View(PartsView { canvas: Canvas::new(), glyphs: super::glyphs(), rates: Vec::new() })
+        } else {
+            Self::Lines { next: Duration::ZERO }
+        }
+    }
+
+    /// Show the state of all parts. `now` counts from the start of the watch.
+    pub(crate) fn show(&mut self, all: &PartsOverview, now: Duration) {
+        match self {
+            Self::Lines { next } => {
+                if now >= *next || all.parts.done == all.parts.planned {
+                    *next = now + EVERY;
+                    say(&line(all));
+                }
+            }
+            Self::View(PartsView { canvas, glyphs, rates }) => {
+                rates.push(all.requests_per_s as f64);
+                rates.drain(..rates.len().saturating_sub(COURSE));
+                let (size, glyphs) = (canvas.size(), *glyphs);
+                let lines: Vec<Line> = frame(all, rates, (size, glyphs))
+                    .into_iter()
+                    .map(|line| line.in_characters(|text| shown(text, glyphs)))
+                    .collect();
+                // Nobody may be looking any more.
+                let _ = canvas.draw(&lines, size);
+            }
+        }
+    }
+}
+
+/// Return the text of a snapshot for a page of so many columns.
+pub(crate) fn snapshot(all: &PartsOverview, columns: usize) -> String {
+    let size = Size { rows: MOST_ROWS, columns: columns.saturating_add(1) };
+    let text = |line: Line| line.pieces().map(|(text, _)| text).collect::<String>().trim_end().to_owned() + "\n";
+    frame(all, &[], (size, Glyphs::Ascii)).into_iter().map(text).collect()
+}
+
+/// A line of a log.
+fn line(all: &PartsOverview) -> String {
+    let parts = counts(all).into_iter().map(|part| part.text);
+    let items = format!("{} of {} items", grouped(all.items), grouped(all.items_planned));
+    let rest = [items, rate(all), left(all).unwrap_or_else(|| "- to go".to_owned())];
+    parts.chain(rest).collect::<Vec<_>>().join("  ") + "\n"
+}
+
+/// The picture: fewer lines than the terminal has, and shorter ones (see [`super::frame`]).
+fn frame(all: &PartsOverview, rates: &[f64], (size, glyphs): (Size, Glyphs)) -> Vec<Line> {
+    let columns = size.columns.saturating_sub(1);
+    let mut lines = summary(all, rates, (columns, glyphs));
+    let room = size.rows.saturating_sub(1);
+    // Titles and one row at least.
+    if !all.rows.is_empty() && room >= lines.len() + 2 {
+        lines.push(titles(columns));
+        let left = room - lines.len();
+        let fit = if all.rows.len() > left { left - 1 } else { left };
+        lines.extend(all.rows.iter().take(fit).map(|part| row(part, columns)));
+        let more = all.rows.len().saturating_sub(fit);
+        if more > 0 {
+            let running = all.rows[fit..].iter().filter(|part| part.state == PartState::Running).count() as u64;
+            let text = format!("{} more, {} of them running", grouped(more as u64), grouped(running));
+            lines.push(row_of("and", vec![Part { rank: 0, text, tone: Tone::Quiet }], columns));
+        }
+    }
+    lines.truncate(room);
+    lines
+}
+
+/// The lines above the rows of parts.
+fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs)) -> Vec<Line> {
+    let inside = if columns < NARROW { BAR / 2 } else { BAR };
+    let share = |done: f64, of: f64| bar(if of > 0.0 { done / of } else { 0.0 }, inside);
+    let mut parts = vec![Part::new(9, share(all.parts.done.into(), all.parts.planned.into()))];
+    parts.extend(counts(all));
+    let age = match all.oldest_s {
+        None => Some("not all read yet".to_owned()),
+        Some(s) if s >= OLD_S => Some(format!("figures up to {} old", elapsed(Duration::from_secs_f64(s)))),
+        Some(_) => None,
+    };
+    parts.extend(age.map(|text| Part { rank: 8, text, tone: Tone::Quiet }));
+    let items = grouped(all.items);
+    let mut crawled = vec![
+        Part::new(9, share(all.items as f64, all.items_planned as f64)),
+        Part::new(0, format!("{items} of {}", grouped(all.items_planned))),
+    ];
+    crawled.extend(all.items_per_s.map(|rate| Part::new(2, per_second(rate))));
+    crawled.extend(left(all).map(|text| Part::new(1, text)));
+    if all.items_failed > 0 {
+        let text = format!("{} failed", grouped(all.items_failed));
+        crawled.push(Part { rank: 1, text, tone: Tone::Failure });
+    }
+    let (course, _) = sparkline(rates, COURSE, glyphs);
+    let mut pace = vec![Part::new(0, rate(all))];
+    pace.extend(Some(course).filter(|course| !course.is_empty()).map(|course| Part::new(1, course)));
+    let mut slots =
+        vec![Part::new(0, format!("{} of {} in use", grouped(all.slots_in_use.into()), grouped(all.slots.into())))];
+    if all.additional_attempts > 0 {
+        let text = match all.additional_attempts {
+            1 => "1 attempt beside those that count".to_owned(),
+            more => format!("{} attempts beside those that count", grouped(more.into())),
+        };
+        slots.push(Part { rank: 1, text, tone: Tone::Warning });
+    }
+    let time = |name: &str, rank, highest: Option<HighestTime>| {
+        let text = highest.map(|HighestTime { part, us }| format!("{name} {} (part {part})", micros(us)));
+        text.map(|text| Part::new(rank, text))
+    };
+    let mut times: Vec<Part> =
+        time("highest p50", 1, all.highest_p50).into_iter().chain(time("highest p99", 0, all.highest_p99)).collect();
+    if times.is_empty() {
+        times.push(Part { rank: 0, text: "-".to_owned(), tone: Tone::Quiet });
+    }
+    let lines = [("parts", parts), ("items", crawled), ("rate", pace), ("slots", slots), ("service", times)];
+    lines.into_iter().map(|(name, parts)| row_of(name, parts, columns)).collect()
+}
+
+/// The numbers of parts: of each state that some have.
+fn counts(all: &PartsOverview) -> Vec<Part> {
+    let counts = &all.parts;
+    let done = format!("{} of {} done", grouped(counts.done.into()), grouped(counts.planned.into()));
+    let states = [
+        (counts.lost, PartState::Lost, Tone::Failure, 1),
+        (counts.unfinished, PartState::Unfinished, Tone::Warning, 2),
+        (counts.running, PartState::Running, Tone::Plain, 3),
+        (counts.waiting, PartState::Waiting, Tone::Plain, 4),
+        (counts.not_begun, PartState::NotBegun, Tone::Quiet, 5),
+    ];
+    let some = states.into_iter().filter(|(count, ..)| *count > 0).map(|(count, state, tone, rank)| Part {
+        rank,
+        text: format!("{} {}", grouped(count.into()), state.name()),
+        tone,
+    });
+    std::iter::once(Part::new(0, done)).chain(some).collect()
+}
+
+/// The total rate, beside what the plan allows.
+fn rate(all: &PartsOverview) -> String {
+    let rate = all.requests_per_s as f64;
+    match all.budget_per_s.filter(|budget| *budget > 0.0) {
+        Some(budget) => format!("{} of {} ({})", per_second(rate), per_second(budget), percent(rate / budget)),
+        None => per_second(rate),
+    }
+}
+
+/// The time that is left at the present rate; none while no rate is known, and at the end.
+fn left(all: &PartsOverview) -> Option<String> {
+    /// Ten years: beyond that, a number says nothing.
+    const LONGEST_S: f64 = 3.2e8;
+    let items = all.items_planned.saturating_sub(all.items) as f64;
+    let rate = all.items_per_s.filter(|rate| *rate > 0.0 && items > 0.0)?;
+    let seconds = (items / rate).min(LONGEST_S);
+    Some(format!("{} to go", to_go(Duration::from_secs_f64(seconds))))
+}
+
+/// Widths of the cells of a row: state, items, rate, median, 99th percentile, slot. The attempt has what is left.
+const WIDTHS: [usize; 6] = [12, 13, 10, 9, 9, 5];
+
+/// Ranks of the cells: the highest go first when there is no room.
+const RANKS: [u8; 7] = [0, 2, 1, 5, 3, 4, 6];
+
+fn cells(name: &str, texts: [String; 7], tone: Tone, columns: usize) -> Line {
+    let mut parts = Vec::new();
+    for (i, text) in texts.into_iter().enumerate() {
+        let text = match WIDTHS.get(i) {
+            Some(width) if i == 0 => format!("{text:<width$}"),
+            Some(width) => format!("{text:>width$}"),
+            None => text,
+        };
+        parts.push(Part { rank: RANKS[i], text, tone });
+    }
+    row_of(&format!("{name:<0$}", NAME - 1), parts, columns)
+}
+
+fn titles(columns: usize) -> Line {
+    let titles = ["state", "items", "rate", "p50", "p99", "slot", "attempt"].map(str::to_owned);
+    cells("part", titles, Tone::Quiet, columns)
+}
+
+/// The row of a part.
+fn row(part: &PartRow, columns: usize) -> Line {
+    let PartRow { part: number, state, attempt, silent_s, status } = part;
+    let silent = elapsed(Duration::from_secs_f64(*silent_s));
+    let (text, tone) = match state {
+        PartState::Lost => (format!("lost {silent}"), Tone::Failure),
+        PartState::Unfinished => ("unfinished".to_owned(), Tone::Warning),
+        PartState::Running if *silent_s >= OLD_S => (format!("silent {silent}"), Tone::Warning),
+        PartState::Running | PartState::Waiting | PartState::NotBegun | PartState::Done => {
+            (state.name().to_owned(), Tone::Plain)
+        }
+    };
+    let running = |text: String| if *state == PartState::Running { text } else { String::new() };
+    let time = |us: Option<f64>| running(us.map_or_else(|| "-".to_owned(), micros));
+    let slot = status.slot.map_or_else(String::new, |slot| slot.to_string());
+    let rate = running(per_second(status.requests_per_s as f64));
+    let texts = [text, grouped(status.items), rate, time(status.p50_us), time(status.p99_us), slot, attempt.clone()];
+    cells(&number.to_string(), texts, tone, columns)
+}

@@ -1,0 +1,55 @@
+//! `crawlmark watch`: shows all parts of a crawl on several machines while they go on, from what they write to the directory that they share.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use crawlmark_harness::clock::Clock;
+use crawlmark_results::run::parts::{MOST_READ, PartsDirectory, PartsWatch, PlanFile};
+
+use crate::cli::WatchArgs;
+use crate::error::{DONE, Error};
+use crate::terminal::{self, PartsProgress};
+
+/// Interval between two looks: parts write once a second.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Interval between two looks for a snapshot, which has to see the parts move.
+const OFTEN: Duration = Duration::from_millis(250);
+
+/// Watches until all parts are done, or takes a snapshot, and returns the exit code.
+pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
+    let clock = Clock::start();
+    let now = || Duration::from_nanos(clock.now().0);
+    let directory = PartsDirectory::at(&args.directory);
+    let (plan, _) = PlanFile::read(&directory.plan())?;
+    let mut parts = PartsWatch::new(directory, plan, args.lost_after);
+    let mut look = || {
+        parts.look(now(), MOST_READ).map_err(|(path, error)| Error::Unreadable { path, error })?;
+        Ok::<_, Error>((parts.overview(now()), parts.is_certain()))
+    };
+    if args.once {
+        let all = loop {
+            match look()? {
+                (all, true) => break all,
+                (_, false) => sleep(OFTEN),
+            }
+        };
+        if args.json {
+            terminal::print_data(&(serde_json::to_string_pretty(&all)? + "\n"))?;
+        } else {
+            terminal::print(&terminal::parts_snapshot(&all, terminal::columns()))?;
+        }
+        return Ok(DONE);
+    }
+    let mut progress = PartsProgress::fitting();
+    loop {
+        let (all, _) = look()?;
+        progress.show(&all, now());
+        if all.parts.done == all.parts.planned {
+            break;
+        }
+        sleep(EVERY);
+    }
+    terminal::say(&format!("All parts have a result. Merge them with: crawlmark merge {}\n", args.directory.display()));
+    Ok(DONE)
+}
