@@ -72,6 +72,10 @@ fn print(commands: &[Sbatch]) -> Result<(), Error> {
 }
 
 fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
     // Only a NUL byte cannot be quoted, and no word of a command line has one.
     shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
 }
