@@ -12,8 +12,7 @@ use std::time::{Duration, SystemTime};
 use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
-use crawlmark_results::run::parts::{AttemptRecord, ClockReading, PartsDirectory, PlanFile};
-use serde::Serialize;
+use crawlmark_results::run::parts::{AttemptRecord, AttemptStatus, ClockReading, PartsDirectory, PlanFile};
 
 use super::digest;
 use super::node::{Node, Part, labels};
@@ -56,33 +55,6 @@ pub(crate) enum Publication {
     Counts,
     /// Another one does.
     Lost,
-}
-
-/// State of an attempt, for people who watch: `status.json`.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Status {
-    /// `waiting`, `running` or `ended`.
-    pub(crate) state: &'static str,
-    /// Time of this status, µs after the Unix epoch.
-    pub(crate) at_us: u64,
-    /// Number of status reports so far: one that does not grow is of an attempt that died.
-    pub(crate) beat: u64,
-    /// Slot that it holds; null while it waits for one.
-    pub(crate) slot: Option<u32>,
-    /// Items of the part that are left.
-    pub(crate) planned: u64,
-    /// Items that have ended.
-    pub(crate) items: u64,
-    /// Requests so far.
-    pub(crate) requests: u64,
-    /// Failed items.
-    pub(crate) failed: u64,
-    /// Requests in the last complete second.
-    pub(crate) requests_per_s: u64,
-    /// Median service time in it, µs; null without enough responses.
-    pub(crate) p50_us: Option<f64>,
-    /// 99th percentile in it, µs; null without enough responses.
-    pub(crate) p99_us: Option<f64>,
 }
 
 impl Attempt {
@@ -166,7 +138,7 @@ impl Attempt {
     }
 
     /// Write its status. A failure is none of the crawl's.
-    pub(crate) fn report(&self, status: &Status) {
+    pub(crate) fn report(&self, status: &AttemptStatus) {
         if let Ok(json) = serde_json::to_string(status) {
             let _ = put(&self.place().join(PartsDirectory::STATUS), json.as_bytes(), Sync::No);
         }

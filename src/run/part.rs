@@ -11,12 +11,12 @@ use crawlmark_harness::plan::{Pinning, RunPlan, SlotShare};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, RunRecord};
 use crawlmark_harness::units::{Rate, grouped};
-use crawlmark_results::run::parts::{AttemptRecord, PartsDirectory};
+use crawlmark_results::run::parts::{AttemptRecord, AttemptState, AttemptStatus, PartsDirectory};
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 
 use super::resolve::Resolved;
 use crate::cli::{Auto, RunArgs};
-use crate::cluster::attempt::{Attempt, Begun, Publication, Status, unix_us};
+use crate::cluster::attempt::{Attempt, Begun, Publication, unix_us};
 use crate::cluster::node::Part;
 use crate::cluster::slots::{HeldSlot, Slots};
 use crate::error::Error;
@@ -75,8 +75,8 @@ pub(crate) fn whole(plan: RunPlan, slots: u32, burst: Option<u64>) -> RunPlan {
 }
 
 impl PartRun {
-    /// Begin the part that the flags name. Changes the flags: the result and what is saved go to the attempt's directory, and thresholds are
-    /// those of the whole crawl.
+    /// Begin the part that the flags name. Changes the flags: the result and what is saved go to the attempt's directory, and thresholds and
+    /// `--strict` are about the whole crawl.
     ///
     /// # Errors
     /// When the plan or the directory cannot be used.
@@ -101,6 +101,8 @@ impl PartRun {
         }
         args.threshold.clear();
         (args.slo_p99, args.max_error_rate) = (None, None);
+        // A scheduler that saw the exit code of an invalid measurement would have it made again until it is valid.
+        args.strict = false;
         Ok(Beginning::Part(Box::new(Self {
             attempt,
             burst: args.burst,
@@ -169,7 +171,8 @@ impl PartRun {
         let (attempt, part) = (&self.attempt, self.attempt.part().part);
         let (result, place) = (attempt.directory().result(part), attempt.directory().slots());
         let slots = attempt.plan.slots;
-        let mut status = Status { state: "waiting", planned: resolved.plan.items(), ..Status::default() };
+        let mut status =
+            AttemptStatus { state: AttemptState::Waiting, planned: resolved.plan.items(), ..AttemptStatus::default() };
         let mut look = Slots::open(&place, slots, attempt.name()).map_err(Error::unwritable(&place))?;
         let slot = loop {
             if result.exists() {
@@ -235,7 +238,7 @@ impl PartRun {
     /// # Errors
     /// When the file cannot be made.
     pub(super) fn seconds(&self, slot: HeldSlot, planned: u64) -> Result<PartSeconds<'_>, Error> {
-        let status = Status { state: "running", slot: Some(slot.slot()), planned, ..Status::default() };
+        let status = AttemptStatus { state: AttemptState::Running, slot: Some(slot.slot()), planned, ..AttemptStatus::default() };
         Ok(PartSeconds {
             attempt: &self.attempt,
             slot,
@@ -345,7 +348,7 @@ pub(super) struct PartSeconds<'a> {
     look_at: Nanos,
     /// True if another attempt has published one.
     is_published: bool,
-    status: Status,
+    status: AttemptStatus,
     frames: Option<PartWriter<File>>,
     /// The first failure.
     failed: Option<PartError>,
@@ -399,7 +402,7 @@ impl PartSeconds<'_> {
             }
             (None, None) => Ok(()),
         };
-        self.status.state = "ended";
+        self.status.state = AttemptState::Ended;
         self.status.beat += 1;
         self.attempt.report(&self.status);
         let (slot, lost_slot, lapsed) = (self.slot.slot(), self.slot.is_lost(), self.slot.lapsed());

@@ -254,3 +254,134 @@ fn row(part: &PartRow, columns: usize) -> Line {
     let texts = [text, grouped(status.items), rate, time(status.p50_us), time(status.p99_us), slot, attempt.clone()];
     cells(&number.to_string(), texts, tone, columns)
 }
+
+#[cfg(test)]
+mod tests {
+    use crawlmark_results::run::parts::{AttemptState, AttemptStatus, PartCounts};
+    use proptest::prelude::*;
+
+    use super::super::text::tests::plain;
+    use super::*;
+
+    fn part(part: u32, state: PartState) -> PartRow {
+        let requests_per_s = 400 + u64::from(part);
+        let slot = (state == PartState::Running).then_some(part % 8);
+        let p99_us = (part % 3 > 0).then_some(8_100.0 * f64::from(part));
+        let status = AttemptStatus {
+            state: AttemptState::Running,
+            slot,
+            planned: 62_500,
+            items: 1_000 * u64::from(part),
+            requests_per_s,
+            p50_us: Some(1_250.0),
+            p99_us,
+            ..AttemptStatus::default()
+        };
+        let silent_s = if state == PartState::Lost { 214.0 } else { 0.4 };
+        PartRow { part, state, attempt: format!("node{part:02}-4711-1795533153785"), silent_s, status }
+    }
+
+    /// A crawl of 64 parts, eight at a time.
+    fn all(states: &[(PartState, u32)]) -> PartsOverview {
+        let count = |wanted| states.iter().filter(|(state, _)| *state == wanted).map(|(_, count)| count).sum();
+        let parts = PartCounts {
+            planned: 64,
+            done: count(PartState::Done),
+            running: count(PartState::Running),
+            waiting: count(PartState::Waiting),
+            lost: count(PartState::Lost),
+            unfinished: count(PartState::Unfinished),
+            not_begun: count(PartState::NotBegun),
+        };
+        let mut numbers = 20..;
+        let rows: Vec<PartRow> = states
+            .iter()
+            .filter(|(state, _)| !matches!(state, PartState::Done | PartState::NotBegun))
+            .flat_map(|(state, count)| {
+                numbers.by_ref().take(*count as usize).map(|n| part(n, *state)).collect::<Vec<_>>()
+            })
+            .collect();
+        let rate = rows.iter().filter(|row| row.state == PartState::Running).map(|row| row.status.requests_per_s).sum();
+        PartsOverview {
+            run_id: "2026-01-31T12:00:00Z-1".to_owned(),
+            parts,
+            items_planned: 4_000_000,
+            items: 1_312_000,
+            items_failed: 0,
+            items_per_s: Some(rate as f64),
+            requests_per_s: rate,
+            budget_per_s: Some(4_000.0),
+            slots: 8,
+            slots_in_use: parts.running,
+            additional_attempts: 0,
+            highest_p50: Some(HighestTime { part: 21, us: 1_250.0 }),
+            highest_p99: Some(HighestTime { part: 26, us: 210_600.0 }),
+            oldest_s: Some(0.9),
+            rows,
+        }
+    }
+
+    fn healthy() -> PartsOverview {
+        all(&[(PartState::Running, 8), (PartState::Done, 20), (PartState::NotBegun, 36)])
+    }
+
+    fn failing() -> PartsOverview {
+        let states = [
+            (PartState::Lost, 2),
+            (PartState::Unfinished, 1),
+            (PartState::Running, 5),
+            (PartState::Waiting, 2),
+            (PartState::Done, 20),
+            (PartState::NotBegun, 34),
+        ];
+        PartsOverview { items_failed: 1_204, additional_attempts: 1, oldest_s: Some(12.0), ..all(&states) }
+    }
+
+    fn screen(all: &PartsOverview, (rows, columns): (usize, usize)) -> String {
+        let rates: Vec<f64> = (0..30_i32).map(|s| f64::from(s.min(20)) * 160.0).collect();
+        let lines = frame(all, &rates, (Size { rows, columns }, Glyphs::Blocks));
+        lines.iter().map(|line| plain(line).trim_end().to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn screens_show_parts_that_go_well_and_parts_that_do_not() {
+        for (name, all) in [("healthy", healthy()), ("failing", failing())] {
+            for (columns, rows) in [(140, 24), (60, 14)] {
+                insta::with_settings!(
+                    { snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true },
+                    { insta::assert_snapshot!(format!("parts-{name}-{columns}x{rows}"), screen(&all, (rows, columns))) }
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_log_says_what_counts() {
+        let said = line(&failing());
+        let expected = "20 of 64 done  2 lost  1 unfinished  5 running  2 waiting  34 not begun  1,312,000 of 4,000,000 items  \
+                        2,125/s of 4,000/s (53.1 %)  21m05s to go\n";
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn at_the_end_nothing_is_left() {
+        let over = PartsOverview { items: 4_000_000, items_per_s: None, ..all(&[(PartState::Done, 64)]) };
+        assert_eq!(left(&over), None);
+        let slow = PartsOverview { items_per_s: Some(1e-300), ..healthy() };
+        assert!(left(&slow).unwrap().ends_with("to go"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal_and_no_picture_higher(
+            rows in 0..40_usize, columns in 0..200_usize, is_healthy in any::<bool>(),
+        ) {
+            let all = if is_healthy { healthy() } else { failing() };
+            let lines = frame(&all, &[1.0; 40], (Size { rows, columns }, Glyphs::Blocks));
+            prop_assert!(lines.len() <= rows.saturating_sub(1));
+            for line in &lines {
+                prop_assert!(line.width() <= columns.saturating_sub(1), "{}", plain(line));
+            }
+        }
+    }
+}

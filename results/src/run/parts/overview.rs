@@ -140,6 +140,9 @@ pub struct PartsWatch {
     next: [usize; 2],
 }
 
+/// States of attempts: what one does says more of its part than the death of another one.
+const BY_RANK: [PartState; 4] = [PartState::Running, PartState::Waiting, PartState::Unfinished, PartState::Lost];
+
 /// A part, as it was read last.
 #[derive(Debug, Clone, Default)]
 struct PartSeen {
@@ -173,7 +176,7 @@ impl PartsWatch {
         Self { directory, plan, lost_after, parts, next: [0; 2] }
     }
 
-    /// Read up to `most` parts: three quarters of them of those that are alive.
+    /// Read up to `most` parts, at least 1: a quarter of them may be of those that nobody crawls.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -181,8 +184,9 @@ impl PartsWatch {
         let (alive, others): (Vec<usize>, Vec<usize>) = (0..self.parts.len())
             .filter(|part| !self.parts[*part].is_settled(self.lost_after))
             .partition(|part| self.parts[*part].is_alive(self.lost_after));
-        let for_others = most.saturating_sub(alive.len()).max(most.div_ceil(4));
-        let for_alive = most.saturating_sub(for_others.min(others.len()));
+        // Each kind leaves the other what it does not need.
+        let for_others = most.div_ceil(4).max(most.saturating_sub(alive.len())).min(others.len());
+        let for_alive = most - for_others;
         for (kind, (parts, most)) in [(alive, for_alive), (others, for_others)].into_iter().enumerate() {
             let from = parts.partition_point(|part| *part < self.next[kind]);
             for part in parts[from..].iter().chain(&parts[..from]).take(most) {
@@ -203,21 +207,23 @@ impl PartsWatch {
             let file = |file| self.directory.attempt(number, &name).join(file);
             // A file server may be unable to show a file that is replaced just now.
             let status = AttemptStatus::read(&file(PartsDirectory::STATUS)).ok().flatten();
-            let attempt = match seen.attempts.iter_mut().position(|attempt| attempt.name == name) {
-                Some(at) => &mut seen.attempts[at],
-                None => {
-                    seen.attempts.push(AttemptSeen::new(name.clone(), now));
-                    let last = seen.attempts.len() - 1;
-                    &mut seen.attempts[last]
-                }
-            };
+            let known = seen.attempts.iter().position(|attempt| attempt.name == name);
+            let at = known.unwrap_or(seen.attempts.len());
+            if known.is_none() {
+                seen.attempts.push(AttemptSeen::new(name.clone(), now));
+            }
+            let attempt = &mut seen.attempts[at];
             attempt.hear(status, now);
             attempt.has_ended = attempt.status.state == AttemptState::Ended && file(PartsDirectory::ATTEMPT).exists();
         }
         if seen.published.is_none() {
             let path = self.directory.result(number);
-            let record = AttemptRecord::read(&path).map_err(|error| (path, error))?;
-            seen.published = record.map(|record| record.attempt);
+            seen.published = match AttemptRecord::read(&path) {
+                Ok(record) => record.map(|record| record.attempt),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err((path, error)),
+                // A file server that hesitates is asked again.
+                Err(_) => None,
+            };
         }
         Ok(())
     }
@@ -282,7 +288,8 @@ impl PartsWatch {
             for alive in seen.alive(self.lost_after) {
                 all.requests_per_s += alive.status.requests_per_s;
                 slots.extend(alive.status.slot);
-                all.additional_attempts += u32::from(attempt.is_none_or(|attempt| attempt.name != alive.name));
+                let is_other = attempt.is_none_or(|attempt| attempt.name != alive.name);
+                all.additional_attempts += u32::from(is_other && alive.status.state == AttemptState::Running);
                 highest(&mut all.highest_p50, part, alive.status.p50_us);
                 highest(&mut all.highest_p99, part, alive.status.p99_us);
             }
@@ -336,9 +343,6 @@ impl PartSeen {
             AttemptState::Waiting => PartState::Waiting,
             AttemptState::Running | AttemptState::Ended => PartState::Running,
         };
-        /// What an attempt does says more of its part than the death of another one.
-        const BY_RANK: [PartState; 4] =
-            [PartState::Running, PartState::Waiting, PartState::Unfinished, PartState::Lost];
         BY_RANK
             .into_iter()
             .find_map(|wanted| {
@@ -379,5 +383,140 @@ impl AttemptSeen {
         let ((first_us, first), (last_us, last)) = (self.course.front()?, self.course.back()?);
         let time_us = last_us.checked_sub(*first_us).filter(|time_us| *time_us > 0)?;
         Some(last.saturating_sub(*first) as f64 * 1e6 / time_us as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crawlmark_harness::fixtures;
+    use crawlmark_harness::plan::RunPlan;
+    use crawlmark_harness::units::IdRange;
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const LOST_AFTER: Duration = Duration::from_secs(30);
+
+    fn seconds(s: u64) -> Duration {
+        Duration::from_secs(s)
+    }
+
+    /// A crawl of ten items in each part.
+    fn crawl(parts: u32) -> (TempDir, PartsWatch) {
+        let home = tempfile::tempdir().unwrap();
+        let ids = IdRange { start: 0, end: u64::from(parts) * 10 };
+        let plan = PlanFile::new(RunPlan { ids, ..fixtures::plan() }, parts, 2.min(parts));
+        let watch = PartsWatch::new(PartsDirectory::at(home.path()), plan, LOST_AFTER);
+        (home, watch)
+    }
+
+    fn status(state: AttemptState, beat: u64) -> AttemptStatus {
+        let (at_us, items, requests_per_s) = (beat * 1_000_000, beat, 7);
+        let slot = (state == AttemptState::Running).then_some(1);
+        AttemptStatus {
+            state,
+            at_us,
+            beat,
+            slot,
+            items,
+            requests_per_s,
+            p99_us: Some(beat as f64),
+            ..Default::default()
+        }
+    }
+
+    fn write(home: &TempDir, (part, attempt): (u32, &str), status: &AttemptStatus) {
+        let place = PartsDirectory::at(home.path()).attempt(part, attempt);
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join(PartsDirectory::STATUS), serde_json::to_string(status).unwrap()).unwrap();
+    }
+
+    fn states(watch: &PartsWatch) -> Vec<(u32, PartState)> {
+        watch.overview(seconds(0)).rows.iter().map(|row| (row.part, row.state)).collect()
+    }
+
+    #[test]
+    fn a_part_is_lost_when_its_beat_stays_and_not_because_of_its_clock() {
+        let (home, mut watch) = crawl(4);
+        write(&home, (0, "a"), &status(AttemptState::Running, 5));
+        write(&home, (1, "b"), &status(AttemptState::Running, 5));
+        write(&home, (2, "c"), &status(AttemptState::Waiting, 5));
+        watch.look(seconds(0), 100).unwrap();
+        assert!(!watch.is_certain(), "nothing moved yet");
+        assert_eq!(states(&watch), [(0, PartState::Running), (1, PartState::Running), (2, PartState::Waiting)]);
+        for at in [10, 29, 31] {
+            // The clock of its machine stands still, and that says nothing.
+            write(&home, (0, "a"), &AttemptStatus { at_us: 1, ..status(AttemptState::Running, at) });
+            watch.look(seconds(at), 100).unwrap();
+        }
+        assert_eq!(states(&watch), [(1, PartState::Lost), (2, PartState::Lost), (0, PartState::Running)]);
+        assert!(watch.is_certain());
+        let all = watch.overview(seconds(31));
+        assert_eq!((all.parts.lost, all.parts.running, all.parts.not_begun, all.slots_in_use), (2, 1, 1, 1));
+        assert_eq!((all.items, all.requests_per_s, all.highest_p99), (31, 7, Some(HighestTime { part: 0, us: 31.0 })));
+
+        // Another attempt takes the part over, and then the first one is there again.
+        write(&home, (1, "d"), &status(AttemptState::Running, 1));
+        watch.look(seconds(32), 100).unwrap();
+        assert_eq!(watch.overview(seconds(32)).additional_attempts, 0);
+        write(&home, (1, "b"), &status(AttemptState::Running, 6));
+        watch.look(seconds(33), 100).unwrap();
+        let all = watch.overview(seconds(33));
+        assert_eq!((all.parts.lost, all.parts.running, all.additional_attempts, all.requests_per_s), (1, 2, 1, 21));
+    }
+
+    #[test]
+    fn a_part_whose_attempt_ended_has_a_result_or_is_unfinished() {
+        let (home, mut watch) = crawl(3);
+        for part in 0..2 {
+            write(&home, (part, "a"), &AttemptStatus { failed: 3, ..status(AttemptState::Ended, 9) });
+        }
+        watch.look(seconds(0), 100).unwrap();
+        assert_eq!(states(&watch), [(0, PartState::Running), (1, PartState::Running)], "they still write");
+        let directory = PartsDirectory::at(home.path());
+        fs::write(directory.attempt(0, "a").join(PartsDirectory::ATTEMPT), "{}").unwrap();
+        watch.look(seconds(1), 100).unwrap();
+        assert_eq!(states(&watch), [(0, PartState::Unfinished), (1, PartState::Running)]);
+        fs::write(directory.result(0), "{}").unwrap();
+        let (path, _) = watch.look(seconds(2), 100).unwrap_err();
+        assert_eq!(path, directory.result(0), "a damaged result is not passed over");
+    }
+
+    #[test]
+    fn the_rate_of_items_is_that_of_the_last_ten_seconds() {
+        let (home, mut watch) = crawl(1);
+        assert_eq!(watch.overview(seconds(0)).items_per_s, None);
+        for beat in 1..=20 {
+            let items = beat.min(15) * 4;
+            write(&home, (0, "a"), &AttemptStatus { items, ..status(AttemptState::Running, beat) });
+            watch.look(seconds(beat), 1).unwrap();
+        }
+        assert_eq!(watch.overview(seconds(20)).items_per_s, Some(16.0 / 9.0));
+    }
+
+    proptest! {
+        #[test]
+        fn each_look_reads_a_bounded_number_of_parts_and_none_is_forgotten(
+            parts in 1..60_u32, alive in 0..60_u32, most in 1..30_usize,
+        ) {
+            let (home, mut watch) = crawl(parts);
+            let alive = alive.min(parts);
+            for part in 0..alive {
+                write(&home, (part, "a"), &status(AttemptState::Running, 1));
+            }
+            // Three quarters are kept for what is alive, one for the rest.
+            let looks = (parts as usize).div_ceil(most) * 5 + 5;
+            for look in 1..=looks {
+                let now = Duration::from_millis(look as u64);
+                watch.look(now, most).unwrap();
+                let read = watch.parts.iter().filter(|part| part.at == Some(now)).count();
+                prop_assert!(read <= most, "{} of {}", read, most);
+            }
+            prop_assert!(watch.parts.iter().all(|part| part.at.is_some()), "{} looks", looks);
+            prop_assert_eq!(watch.overview(seconds(1)).parts.running, alive);
+        }
     }
 }
