@@ -59,7 +59,7 @@ pub struct SubmitArgs {
     pub go: bool,
     /// Submit arrays of at most N tasks, one after the other
     ///
-    /// Slurm has a limit, which `scontrol show config` prints as MaxArraySize.
+    /// Slurm has a limit, which `scontrol show config` prints as `MaxArraySize`.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = whole::<u32>(1..=100_000), help_heading = "Slurm")]
     pub array_limit: u32,
     /// Flags of `sbatch`, after --
