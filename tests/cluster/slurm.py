@@ -185,7 +185,9 @@ def compare(program, crawl, plan, books, checks):
     """Hold the merge against the target's own counts."""
     merged = json.loads((crawl / "merged" / "result.json").read_text())
     of_parts, ledger, sent = merged["merged"], merged["ledger"], merged["totals"]["attempts_sent"]
-    checks.equal("items in the merged ledger: planned, good", (ledger["planned"], ledger["ok"]), (IDS, IDS))
+    # A part that was run again takes over what the attempt before it had saved.
+    kept = merged.get("finished_before") or 0
+    checks.check(f"items in the merged ledger: {ledger['ok']} good, and {kept} that an earlier attempt had saved", ledger["ok"] + kept == IDS, ledger)
     checks.equal("parts without a result", of_parts["missing_parts"], 0)
     checks.equal("different IDs that the target saw", books["unique_ids"], IDS)
     checks.equal("attempts that died", of_parts["uncounted_attempts"], 1)
@@ -205,7 +207,7 @@ def compare(program, crawl, plan, books, checks):
     verified = run(program, "verify", crawl, "--json", check=False)
     found = json.loads(verified.stdout) if verified.stdout.startswith("{") else {}
     checks.check("verify is clean over all parts", verified.returncode == 0, verified.stdout + verified.stderr)
-    checks.equal("records in all parts", found.get("records"), IDS)
+    checks.equal("records in all parts", found.get("recorded"), IDS)
 
 
 def main():

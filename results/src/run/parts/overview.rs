@@ -277,7 +277,9 @@ impl PartsWatch {
                     all.items_failed += counts.map_or(0, |attempt| attempt.status.failed);
                 }
                 (PartState::Running, Some(attempt)) => {
-                    all.items += attempt.status.items;
+                    // Those of its part that it does not crawl were saved by an earlier attempt.
+                    let saved = plan.ids(part).len().saturating_sub(attempt.status.planned);
+                    all.items += saved + attempt.status.items;
                     all.items_failed += attempt.status.failed;
                     if let Some(rate) = attempt.items_per_s() {
                         *all.items_per_s.get_or_insert(0.0) += rate;
@@ -456,7 +458,8 @@ mod tests {
         assert!(watch.is_certain());
         let all = watch.overview(seconds(31));
         assert_eq!((all.parts.lost, all.parts.running, all.parts.not_begun, all.slots_in_use), (2, 1, 1, 1));
-        assert_eq!((all.items, all.requests_per_s, all.highest_p99), (31, 7, Some(HighestTime { part: 0, us: 31.0 })));
+        // Two of its ten items were saved before.
+        assert_eq!((all.items, all.requests_per_s, all.highest_p99), (33, 7, Some(HighestTime { part: 0, us: 31.0 })));
 
         // Another attempt takes the part over, and then the first one is there again.
         write(&home, (1, "d"), &status(AttemptState::Running, 1));
