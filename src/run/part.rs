@@ -238,7 +238,12 @@ impl PartRun {
     /// # Errors
     /// When the file cannot be made.
     pub(super) fn seconds(&self, slot: HeldSlot, planned: u64) -> Result<PartSeconds<'_>, Error> {
-        let status = AttemptStatus { state: AttemptState::Running, slot: Some(slot.slot()), planned, ..AttemptStatus::default() };
+        let status = AttemptStatus {
+            state: AttemptState::Running,
+            slot: Some(slot.slot()),
+            planned,
+            ..AttemptStatus::default()
+        };
         Ok(PartSeconds {
             attempt: &self.attempt,
             slot,
