@@ -13,8 +13,8 @@ use crate::terminal::{self, PartsProgress};
 /// Interval between two looks: parts write once a second.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Interval between two looks for a snapshot, which has to see the parts move.
-const OFTEN: Duration = Duration::from_millis(250);
+/// Interval between two looks for a snapshot, which has to see the parts move. Each reads all parts.
+const OFTEN: Duration = Duration::from_millis(500);
 
 /// Watches until all parts are done, or takes a snapshot, and returns the exit code.
 pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
@@ -23,8 +23,9 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
     let directory = PartsDirectory::at(&args.directory);
     let (plan, _) = PlanFile::read(&directory.plan())?;
     let mut parts = PartsWatch::new(directory, plan, args.lost_after);
+    let most = if args.once { usize::MAX } else { MOST_READ };
     let mut look = || {
-        parts.look(now(), MOST_READ).map_err(|(path, error)| Error::Unreadable { path, error })?;
+        parts.look(now(), most).map_err(|(path, error)| Error::Unreadable { path, error })?;
         Ok::<_, Error>((parts.overview(now()), parts.is_certain()))
     };
     if args.once {
