@@ -69,7 +69,7 @@ pub struct SubmitArgs {
     #[arg(long, required_if_eq("scheduler", "kubernetes"), help_heading = "Kubernetes")]
     pub image: Option<String>,
     /// Claim of a volume that many nodes can write to
-    #[arg(long, default_value = "crawl", value_parser = parse_job_name, help_heading = "Kubernetes")]
+    #[arg(long, value_name = "NAME", default_value = "crawl", value_parser = parse_job_name, help_heading = "Kubernetes")]
     pub claim: String,
     /// CPUs of a pod
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u32>(1..=1_024), help_heading = "Kubernetes")]
