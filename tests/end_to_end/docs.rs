@@ -1,0 +1,391 @@
+//! The documents: the pages of the book, the README files and the change log. Links lead somewhere, command lines are understood by this
+//! build, pages that are marked `sh,run` do what they say, and the reference is what the program and the schemas say.
+//!
+//! `UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs::` writes the generated pages of the reference again.
+#![expect(clippy::unwrap_used, reason = "a test whose document cannot be read is over")]
+
+mod commands;
+mod fields;
+mod markdown;
+mod shell;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crawlmark::cli::{Cli, Command as Typed};
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::FailureCause;
+use crawlmark_results::run::report::{Verdict, cause_in_words};
+
+use self::markdown::Page;
+use crate::process::{DEADLINE, signal, wait_for, working_in};
+use crate::run::program;
+
+/// Address of the project; links to it lead to files of this tree.
+const HOME: &str = "https://github.com/crawlmark/crawlmark/";
+
+/// Programs that the documents name beside crawlmark; any other name is a misspelling.
+const OTHERS: &[&str] = &[
+    ".ci/pgo",
+    "apt-get",
+    "bencher",
+    "brew",
+    "cargo",
+    "cat",
+    "cd",
+    "cp",
+    "curl",
+    "docker",
+    "dpkg",
+    "duckdb",
+    "echo",
+    "for",
+    "do",
+    "done",
+    "export",
+    "gh",
+    "git",
+    "head",
+    "if",
+    "then",
+    "fi",
+    "ip",
+    "jq",
+    "kill",
+    "kubectl",
+    "ls",
+    "man",
+    "mkdir",
+    "nginx",
+    "openssl",
+    "pip",
+    "printf",
+    "python",
+    "python3",
+    "sbatch",
+    "scp",
+    "sleep",
+    "source",
+    "ssh",
+    "sudo",
+    "tar",
+    "test",
+    "wait",
+    "zstdcat",
+    "sha256sum",
+    "hq",
+    "mdbook",
+    "seq",
+    "tee",
+    "grep",
+    "rm",
+    "mv",
+    "vegeta",
+];
+
+/// The root of the tree.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn markdown_below(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            markdown_below(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
+
+/// Every document, with its path from the root.
+fn pages() -> Vec<Page> {
+    let mut files = Vec::new();
+    markdown_below(&root().join("docs/src"), &mut files);
+    for entry in [".", "results", "mock-server", "harness", "fuzz"] {
+        for entry in fs::read_dir(root().join(entry)).unwrap() {
+            let path = entry.unwrap().path();
+            files.extend((path.extension().is_some_and(|extension| extension == "md")).then_some(path));
+        }
+    }
+    files.sort();
+    files.iter().map(|file| Page::read(root(), file)).collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let (pages, mut seen, mut wrong) = (pages(), 0, Vec::new());
+    for page in &pages {
+        for link in page.links() {
+            let (to, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let own = to.strip_prefix(HOME).and_then(|path| path.split_once('/')?.1.split_once('/'));
+            let file = match (to, own) {
+                ("", _) => root().join(&page.path),
+                (_, Some((_, path))) => root().join(path),
+                _ if to.contains("://") || to.starts_with("mailto:") => continue,
+                _ => root().join(&page.path).parent().unwrap().join(to),
+            };
+            seen += 1;
+            let is_book = page.path.starts_with("docs/src");
+            if !file.exists() {
+                wrong.push(format!("{}: there is no {link}", page.path.display()));
+            } else if is_book
+                && own.is_none()
+                && !file.canonicalize().unwrap().starts_with(root().join("docs"))
+                && !is_link(&file)
+            {
+                wrong.push(format!("{}: {link} is not in the book: write {HOME}blob/main/...", page.path.display()));
+            } else if !anchor.is_empty() && !Page::read(root(), &file).anchors().contains(anchor) {
+                wrong.push(format!("{}: {link}: there is no such heading", page.path.display()));
+            }
+        }
+    }
+    assert!(seen > 150, "{seen} links");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// True for a picture of the results that the book holds by a symbolic link.
+fn is_link(file: &Path) -> bool {
+    fs::symlink_metadata(file).is_ok_and(|data| data.is_symlink())
+}
+
+#[test]
+fn the_summary_lists_every_page_of_the_book() {
+    let summary = Page::read(root(), &root().join("docs/src/SUMMARY.md"));
+    let listed: BTreeSet<PathBuf> = summary.links().map(|link| Path::new("docs/src").join(link)).collect();
+    let mut there = Vec::new();
+    markdown_below(&root().join("docs/src"), &mut there);
+    let there: BTreeSet<PathBuf> = there.iter().map(|path| path.strip_prefix(root()).unwrap().to_owned()).collect();
+    let missing: Vec<_> = there.difference(&listed).filter(|path| !path.ends_with("SUMMARY.md")).collect();
+    assert!(missing.is_empty(), "docs/src/SUMMARY.md lacks {missing:?}");
+}
+
+#[test]
+fn the_readme_fits_on_two_hundred_lines() {
+    for (file, most) in [("README.md", 200), ("results/README.md", 60), ("mock-server/README.md", 60)] {
+        let lines = fs::read_to_string(root().join(file)).unwrap().lines().count();
+        assert!(lines <= most, "{file} has {lines} lines, more than {most}");
+    }
+}
+
+/// Check that a command line is one that this build understands, flags of its rounds included.
+fn understood(words: &[String]) -> Result<(), String> {
+    let cli = match Cli::of(words) {
+        Ok((cli, _)) => cli,
+        // Help and version.
+        Err(error) if !error.use_stderr() => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let round = |own: &str, run: &[String]| {
+        let line = ["crawlmark".to_owned(), "run".to_owned()].into_iter().chain(run.iter().cloned());
+        let line = line.chain(shlex::split(own).unwrap_or_default());
+        Cli::of(line).map(|_| ()).map_err(|error| error.to_string())
+    };
+    match &cli.command {
+        Typed::Ab(args) => round(&args.base, &args.run).and_then(|()| round(&args.cand, &args.run)),
+        Typed::Scale(args) => round("", &args.run),
+        Typed::Ladder(args) => round("", &args.run),
+        Typed::Patterns(args) => round("", &args.run),
+        Typed::Capacity(args) => round("", &args.run),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn command_lines_are_understood() {
+    let (mut ours, mut wrong) = (0, Vec::new());
+    for page in pages() {
+        for block in page.blocks.iter().filter(|block| block.is("sh")) {
+            let place = format!("{}:{}", page.path.display(), block.line);
+            let shell = Command::new("bash").args(["-n", "-c", &block.text]).stdin(Stdio::null()).output().unwrap();
+            if !shell.status.success() {
+                wrong.push(format!("{place}: {}", String::from_utf8_lossy(&shell.stderr)));
+            }
+            for command in shell::commands(&block.text) {
+                match shell::of_crawlmark(&command) {
+                    Ok(Some(words)) => {
+                        ours += 1;
+                        wrong.extend(understood(&words).err().map(|error| format!("{place}: {command}: {error}")));
+                    }
+                    Ok(None) => {}
+                    Err(name) if OTHERS.contains(&name.as_str()) || name.starts_with("./") => {}
+                    Err(name) => {
+                        wrong.push(format!("{place}: {command}: `{name}` is not a program that the documents use"))
+                    }
+                }
+            }
+        }
+    }
+    assert!(ours > 150, "{ours} command lines");
+    assert!(wrong.is_empty(), "{} of {ours} command lines:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_misspelt_command_line_is_found() {
+    for line in [
+        "crawlmark rnu",
+        "crawlmark run --rat 5",
+        "crawlmark ab --base '--rat 5' -- -c 8",
+        "cargo run --release -- scale -- --rat 5",
+    ] {
+        let commands = shell::commands(line);
+        let words = shell::of_crawlmark(&commands[0]).unwrap().unwrap();
+        assert!(understood(&words).is_err(), "{line}");
+    }
+    assert_eq!(shell::of_crawlmark("crawlmrk run"), Err("crawlmrk".to_owned()));
+}
+
+/// Notes the exit code of each crawlmark that a page runs, beside the code that its block allows.
+const WRAPPER: &str = r#"#!/bin/bash
+[ "$1" != serve ] || exec "$PROGRAM" "$@"
+"$PROGRAM" "$@"
+code=$?
+printf '%s %s %s\n' "$code" "$ALLOWED" "$*" >> "$CODES"
+exit "$code"
+"#;
+
+/// Run the blocks of a page that are marked `sh,run`, one after another in one shell, as a reader would. `exit-3` allows exit code 3, too.
+fn run_page(page: &Page) {
+    let blocks: Vec<_> = page.blocks.iter().filter(|block| block.is("sh") && block.is("run")).collect();
+    if blocks.is_empty() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (work, bin, codes) = (place.path().join("work"), place.path().join("bin"), place.path().join("codes"));
+    fs::create_dir(&work).unwrap();
+    fs::create_dir(&bin).unwrap();
+    fs::write(bin.join("crawlmark"), WRAPPER).unwrap();
+    fs::set_permissions(bin.join("crawlmark"), fs::Permissions::from_mode(0o755)).unwrap();
+    // Ports that were free a moment ago, held until all are chosen.
+    let listeners: Vec<_> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let mut script = "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n".to_owned();
+    for block in blocks {
+        let allowed: Vec<&str> = block.info.split(',').filter_map(|word| word.strip_prefix("exit-")).collect();
+        script.push_str(&format!("export ALLOWED=0,{}\n", allowed.join(",")));
+        for line in block.text.lines() {
+            script.push_str(line);
+            script.push('\n');
+            if let Some(port) = line.strip_suffix('&').and_then(|line| line.split("--listen 127.0.0.1:").nth(1)) {
+                let port = port.split_whitespace().next().unwrap();
+                script.push_str(&format!("for try in {{1..600}}; do (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.05; done\n"));
+            }
+        }
+    }
+    for (written, listener) in ["8080", "8081", "8443", "3128"].iter().zip(&listeners) {
+        script = script
+            .replace(&format!("127.0.0.1:{written}"), &format!("127.0.0.1:{}", listener.local_addr().unwrap().port()));
+        script = script
+            .replace(&format!("127.0.0.1/{written}"), &format!("127.0.0.1/{}", listener.local_addr().unwrap().port()));
+    }
+    drop(listeners);
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let (said, work) = (place.path().join("said"), work.canonicalize().unwrap());
+    let output = fs::File::create(&said).unwrap();
+    let mut shell = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(&work)
+        .env("PATH", path)
+        .env("PROGRAM", program())
+        .env("CODES", &codes)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().unwrap())
+        .stderr(output)
+        .spawn()
+        .unwrap();
+    let deadline = std::time::Instant::now() + DEADLINE;
+    let status = loop {
+        match shell.try_wait().unwrap() {
+            Some(status) => break status,
+            None if std::time::Instant::now() > deadline => {
+                working_in(&work).into_iter().for_each(|pid| signal(pid, nix::sys::signal::Signal::SIGKILL));
+            }
+            None => std::thread::sleep(std::time::Duration::from_millis(20)),
+        }
+    };
+    let said = fs::read_to_string(&said).unwrap();
+    wait_for("the end of the page's processes", || working_in(&work).is_empty().then_some(()));
+    let codes = fs::read_to_string(&codes).unwrap_or_default();
+    for line in codes.lines() {
+        let (code, rest) = line.split_once(' ').unwrap();
+        let (allowed, command) = rest.split_once(' ').unwrap();
+        assert!(
+            allowed.split(',').any(|allowed| allowed == code),
+            "{}: exit code {code}: crawlmark {command}\n{said}",
+            page.path.display()
+        );
+    }
+    assert!(!codes.is_empty() && !said.contains("command not found"), "{}: {status}\n{said}", page.path.display());
+}
+
+#[test]
+fn pages_that_are_marked_do_what_they_say() {
+    for page in pages() {
+        run_page(&page);
+    }
+}
+
+/// Compare a generated page with the committed one, or write it.
+fn assert_generated(path: &str, text: &str) {
+    let path = root().join("docs/src/reference").join(path);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    let differs = committed.lines().zip(text.lines()).find(|(there, here)| there != here);
+    assert!(
+        committed == text,
+        "{} is stale ({differs:?}): run UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs::",
+        path.display()
+    );
+}
+
+#[test]
+fn the_reference_of_commands_is_that_of_the_program() {
+    for (path, text) in commands::pages() {
+        assert_generated(&path, &text);
+    }
+}
+
+#[test]
+fn the_reference_of_fields_is_that_of_the_schemas() {
+    for (path, text) in fields::pages(&root().join("results/schema")) {
+        assert_generated(&path, &text);
+    }
+}
+
+#[test]
+fn fields_are_described_in_plain_words() {
+    let wrong = fields::riddles(&root().join("results/schema"));
+    assert!(wrong.is_empty(), "{} descriptions:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_verdict_and_every_kind_of_failure_has_its_row() {
+    let verdicts = fs::read_to_string(root().join("docs/src/reference/verdicts.md")).unwrap();
+    for verdict in Verdict::ALL {
+        assert!(verdicts.contains(&format!("\n| `{}` |", verdict.name())), "verdicts.md lacks {}", verdict.name());
+    }
+    let failures = fs::read_to_string(root().join("docs/src/reference/failures.md")).unwrap();
+    for kind in error_kinds() {
+        let key = serde_json::to_value(kind).unwrap();
+        let row = format!("\n| `{}` | {} |", key.as_str().unwrap(), cause_in_words(FailureCause::Error(kind)));
+        assert!(failures.contains(&row), "failures.md lacks {row}");
+    }
+}
+
+/// Every kind of error, by the names that its source lists.
+fn error_kinds() -> Vec<ErrorKind> {
+    let source = fs::read_to_string(root().join("harness/src/sample.rs")).unwrap();
+    let (_, body) = source.split_once("impl ErrorKind {").unwrap();
+    let names = body.lines().filter_map(|line| line.split_once(" => \"")?.1.strip_suffix("\","));
+    let kinds: Vec<ErrorKind> =
+        names.filter_map(|name| serde_json::from_value(serde_json::Value::String(name.to_owned())).ok()).collect();
+    assert!(kinds.len() > 30, "{kinds:?}");
+    kinds
+}
