@@ -41,8 +41,8 @@ pub(super) fn of_crawlmark(command: &str) -> Result<Option<Vec<String>>, String>
     let Some(name) = words.first() else { return Ok(None) };
     let own = |words: &[String]| std::iter::once("crawlmark".to_owned()).chain(words.iter().cloned()).collect();
     match name.as_str() {
-        "crawlmark" | "./crawlmark" => Ok(Some(own(&words[1..]))),
-        "cargo" if words.get(1).is_some_and(|word| word == "run") => {
+        name if name == "crawlmark" || name.ends_with("/crawlmark") => Ok(Some(own(&words[1..]))),
+        "cargo" if words.get(1).is_some_and(|word| word == "run") && !words.iter().any(|word| word == "--example") => {
             Ok(words.iter().position(|word| word == "--").map(|at| own(&words[at + 1..])))
         }
         _ => Err(name.clone()),
