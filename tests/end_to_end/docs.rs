@@ -249,9 +249,19 @@ printf '%s %s %s\n' "$code" "$ALLOWED" "$*" >> "$CODES"
 exit "$code"
 "#;
 
-/// Run the blocks of a page that are marked `sh,run`, one after another in one shell, as a reader would. `exit-3` allows exit code 3, too.
+/// End what was started in the background, and name other programs that fail.
+const TRAPS: &str = r#"
+trap 'kill $(jobs -p) 2>/dev/null' EXIT
+trap 'case "$BASH_COMMAND" in crawlmark*) ;; *) echo "failed: $BASH_COMMAND" ;; esac' ERR
+"#;
+
+/// Run the blocks of a page that are marked `sh,run`, one after another in one shell, as a reader would. `exit-3` allows exit code 3,
+/// too; `readers` needs the Python of `.ci/run`.
 fn run_page(page: &Page) {
-    let blocks: Vec<_> = page.blocks.iter().filter(|block| block.is("sh") && block.is("run")).collect();
+    let readers = root().join("target/consumers/bin");
+    let has_readers = readers.join("python").is_file();
+    let runs = page.blocks.iter().filter(|block| block.is("sh") && block.is("run"));
+    let blocks: Vec<_> = runs.filter(|block| has_readers || !block.is("readers")).collect();
     if blocks.is_empty() {
         return;
     }
@@ -263,7 +273,7 @@ fn run_page(page: &Page) {
     fs::set_permissions(bin.join("crawlmark"), fs::Permissions::from_mode(0o755)).unwrap();
     // Ports that were free a moment ago, held until all are chosen.
     let listeners: Vec<_> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let mut script = "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n".to_owned();
+    let mut script = TRAPS.to_owned();
     for block in blocks {
         let allowed: Vec<&str> = block.info.split(',').filter_map(|word| word.strip_prefix("exit-")).collect();
         script.push_str(&format!("export ALLOWED=0,{}\n", allowed.join(",")));
@@ -283,7 +293,7 @@ fn run_page(page: &Page) {
             .replace(&format!("127.0.0.1/{written}"), &format!("127.0.0.1/{}", listener.local_addr().unwrap().port()));
     }
     drop(listeners);
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}:{}", bin.display(), readers.display(), std::env::var("PATH").unwrap());
     let (said, work) = (place.path().join("said"), work.canonicalize().unwrap());
     let output = fs::File::create(&said).unwrap();
     let mut shell = Command::new("bash")
@@ -319,7 +329,11 @@ fn run_page(page: &Page) {
             page.path.display()
         );
     }
-    assert!(!codes.is_empty() && !said.contains("command not found"), "{}: {status}\n{said}", page.path.display());
+    assert!(
+        !codes.is_empty() && !said.contains("command not found") && !said.contains("\nfailed: "),
+        "{}: {status}\n{said}",
+        page.path.display()
+    );
 }
 
 #[test]

@@ -170,7 +170,11 @@ fn prose(text: &str) -> String {
 
 fn marked(text: &str) -> String {
     let word = |word: &str| {
-        let is_code = word.starts_with("--") || word.contains(['_', '{', '<', '*', '|', '=']) && word.len() > 1;
+        let letters = word.trim_end_matches([',', '.', ':', ';', ')']).trim_start_matches('(');
+        let is_short =
+            letters.len() == 2 && letters.starts_with('-') && letters.ends_with(|c: char| c.is_ascii_alphabetic());
+        let is_code =
+            is_short || word.starts_with("--") || word.contains(['_', '{', '<', '*', '|', '=']) && word.len() > 1;
         let end = word.trim_end_matches([',', '.', ':', ';', ')']).len();
         let start = word.len() - word.trim_start_matches('(').len();
         if is_code && start < end {

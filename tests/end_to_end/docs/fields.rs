@@ -36,11 +36,16 @@ fn file_of(name: &str) -> &str {
     name.rsplit_once('-').map_or(name, |(file, _)| file)
 }
 
-/// Descriptions that open with a word that says nothing.
+/// Descriptions that open with a word that says nothing, and fields without one.
 pub(super) fn riddles(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for (name, schema) in schemas(directory) {
         walk(&schema, &name, &mut found);
+        let page = page(&name, &schema);
+        let silent = page
+            .lines()
+            .filter(|line| line.starts_with("| `") && (line.ends_with("|  |") || line.contains("|  *(may")));
+        found.extend(silent.map(|line| format!("{name}: {line}: has no description")));
     }
     found
 }
@@ -64,7 +69,7 @@ fn page(name: &str, schema: &Value) -> String {
         "{GENERATED}# {file}.json\n\n{}\n\n{id}Schema: [`{name}.schema.json`](https://github.com/crawlmark/crawlmark/blob/main/results/schema/{name}.schema.json).\n",
         description(schema),
     );
-    text.push_str(&table(schema, ""));
+    text.push_str(&table(schema, schema));
     let definitions = schema["$defs"].as_object().cloned().unwrap_or_default();
     for (name, definition) in &definitions {
         text.push_str(&format!("\n## {name}\n"));
@@ -72,7 +77,7 @@ fn page(name: &str, schema: &Value) -> String {
         if !words.is_empty() {
             text.push_str(&format!("\n{words}\n"));
         }
-        text.push_str(&table(definition, ""));
+        text.push_str(&table(schema, definition));
     }
     text
 }
@@ -83,9 +88,9 @@ fn description(schema: &Value) -> String {
 }
 
 /// Fields of an object, those of objects within it by paths; of anything else its type.
-fn table(schema: &Value, prefix: &str) -> String {
+fn table(root: &Value, schema: &Value) -> String {
     let mut rows = Vec::new();
-    fields(schema, prefix, &mut rows);
+    fields(root, schema, "", &mut rows);
     if rows.is_empty() {
         let kind = kind(schema);
         return if kind.is_empty() { String::new() } else { format!("\nType: {kind}.\n") };
@@ -93,44 +98,36 @@ fn table(schema: &Value, prefix: &str) -> String {
     format!("\n| field | type | meaning |\n|---|---|---|\n{}", rows.concat())
 }
 
-fn fields(schema: &Value, prefix: &str, rows: &mut Vec<String>) {
+fn fields(root: &Value, schema: &Value, prefix: &str, rows: &mut Vec<String>) {
     for branch in ["oneOf", "anyOf", "allOf"].iter().filter_map(|key| schema[key].as_array()).flatten() {
-        fields(branch, prefix, rows);
+        fields(root, branch, prefix, rows);
     }
     let empty = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&empty);
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, field) in properties {
         let path = format!("{prefix}{name}");
-        let may = if required.contains(&name.as_str()) || prefix.contains('*') { "" } else { " *(may be absent)*" };
-        rows.push(format!("| `{path}` | {} | {}{may} |\n", kind(field), words(field)));
-        inner(field, &path, rows);
+        let may = if required.contains(&name.as_str()) { "" } else { " *(may be absent)*" };
+        rows.push(format!("| `{path}` | {} | {}{may} |\n", kind(field), words(root, field)));
+        fields(root, field, &format!("{path}."), rows);
+        fields(root, &field["items"], &format!("{path}[]."), rows);
     }
-    if let Some(others) = schema["additionalProperties"].as_object() {
-        let others = Value::Object(others.clone());
-        if others["properties"].is_object() {
-            fields(&others, &format!("{prefix}*."), rows);
-        }
+    if schema["additionalProperties"]["properties"].is_object() {
+        fields(root, &schema["additionalProperties"], &format!("{prefix}*."), rows);
     }
 }
 
-/// Rows of what is within a field.
-fn inner(field: &Value, path: &str, rows: &mut Vec<String>) {
-    let below = format!("{path}.");
-    fields(field, &below, rows);
-    let items = &field["items"];
-    if items.is_object() {
-        fields(items, &format!("{path}[]."), rows);
-    }
-}
-
-/// Words of a field: its own, or those of its items.
-fn words(field: &Value) -> String {
+/// Words of a field: its own, those of its definition, or those of its items.
+fn words(root: &Value, field: &Value) -> String {
     let own = description(field);
     if !own.is_empty() {
         return own;
     }
-    description(&field["items"])
+    let name = field["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/"));
+    let inner = name.map(|name| description(&root["$defs"][name])).filter(|words| !words.is_empty());
+    let branches = field["oneOf"].as_array().into_iter().flatten();
+    let mut others = branches.chain(field.get("items")).map(|other| words(root, other));
+    inner.or_else(|| others.find(|words| !words.is_empty())).unwrap_or_default()
 }
 
 fn kind(field: &Value) -> String {
