@@ -222,10 +222,13 @@ fn after(change: impl FnOnce(&PartsDirectory, &mut AttemptRecord)) -> Result<Rep
     merged(home.path(), Completeness::All).map_err(|error| error.to_string())
 }
 
+/// A change of a published attempt's record, or of its files.
+type Change = fn(&PartsDirectory, &mut AttemptRecord);
+
 #[test]
 fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
     assert!(after(|_, _| {}).is_ok());
-    let cases: [(fn(&PartsDirectory, &mut AttemptRecord), &str); 8] = [
+    let cases: [(Change, &str); 8] = [
         (
             |_, record| record.run_id = "other".to_owned(),
             "part-00001/RESULT: its run is other, and that of the plan is synthetic",

@@ -124,29 +124,14 @@ impl Attempt {
         self.directory.attempt(self.part.part, &self.name)
     }
 
-    /// The directory that all parts share.
-    pub(crate) const fn directory(&self) -> &PartsDirectory {
-        &self.directory
-    }
-
     /// Its part.
     pub(crate) const fn part(&self) -> Part {
         self.part
     }
 
-    /// Its name.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Its IDs.
     pub(crate) fn ids(&self) -> IdRange {
         self.plan.ids(self.part.part)
-    }
-
-    /// Its machine's clock, compared with that of the directory.
-    pub(crate) const fn clock(&self) -> Option<ClockReading> {
-        self.clock
     }
 
     /// Begin the file of its seconds.

@@ -219,7 +219,15 @@ pub(super) fn put_checkpoint<D: Disk>(
 }
 
 /// Put a file that was written in its place.
-fn put<D: Disk>(disk: &D, file: &D::File, (new, place): (&str, &str), durability: Durability) -> io::Result<()> {
+///
+/// # Errors
+/// When the system refuses.
+pub(super) fn put<D: Disk>(
+    disk: &D,
+    file: &D::File,
+    (new, place): (&str, &str),
+    durability: Durability,
+) -> io::Result<()> {
     if durability == Durability::Process {
         return disk.rename(new, place);
     }

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::checkpoint::{Checkpoint, CheckpointError, RecordCounts};
 use super::disk::{Disk, DiskError};
 use super::finished::Finished;
-use super::log::put_checkpoint;
+use super::log::{put, put_checkpoint};
 use super::manifest::Durability;
 use super::record::{RecordText, SavedRecord};
 use super::segment::{FrameError, Frames, SegmentName};
@@ -211,7 +211,7 @@ impl<'a, D: Disk> Files<'a, D> {
     }
 }
 
-/// Make the checkpoint of a segment of this length from its whole frames, and remove what follows them.
+/// Make the checkpoint of a segment of this length from its whole frames, and remove what follows them. The segment is copied.
 fn rebuild<D: Disk>(
     disk: &D,
     name: SegmentName,
@@ -245,9 +245,7 @@ fn rebuild<D: Disk>(
         }
     }
     (checkpoint.committed, checkpoint.is_closed) = (frames.at(), frames.is_closed());
-    checkpoint.digest = digest_of(disk, &segment, checkpoint.committed).map_err(refused)?;
-    // The disk must have these bytes before their checkpoint, also when nothing follows them.
-    disk.truncate(&segment, checkpoint.committed).map_err(DiskError::of(disk, "truncate", &segment))?;
+    checkpoint.digest = rewrite(disk, &segment, checkpoint.committed).map_err(DiskError::of(disk, "copy", &segment))?;
     put_checkpoint(disk, name, &checkpoint, Durability::Power)?;
     let note = format!(
         "rebuilt the checkpoint of {}: {} records in {} of {length} bytes",
@@ -258,13 +256,36 @@ fn rebuild<D: Disk>(
     Ok(Some((checkpoint, Some(note))))
 }
 
+/// Replace a file by a copy of its first bytes, and return their SHA-256. After a failed fsync(2) the system may show bytes that the disk does
+/// not have, and that no later fsync(2) writes: only a copy is sure to be on the disk before a checkpoint of it.
+fn rewrite<D: Disk>(disk: &D, name: &str, length: u64) -> io::Result<[u8; 32]> {
+    let new = SegmentName::new_file(name);
+    let mut copy = disk.create(&new)?;
+    let digest = digest_each(disk, name, length, |bytes| disk.append(&mut copy, bytes))?;
+    put(disk, &copy, (&new, name), Durability::Power)?;
+    Ok(digest)
+}
+
 /// Return the SHA-256 of the first bytes of a file.
 fn digest_of<D: Disk>(disk: &D, name: &str, length: u64) -> io::Result<[u8; 32]> {
+    digest_each(disk, name, length, |_| Ok(()))
+}
+
+/// Call `each` for the first bytes of a file, piece by piece, and return their SHA-256.
+fn digest_each<D: Disk>(
+    disk: &D,
+    name: &str,
+    length: u64,
+    mut each: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<[u8; 32]> {
     let (mut file, mut digest, mut buffer) = (disk.open(name)?.take(length), Sha256::new(), vec![0; BUFFER]);
     loop {
         match file.read(&mut buffer) {
             Ok(0) => return Ok(digest.finalize().into()),
-            Ok(read) => digest.update(&buffer[..read]),
+            Ok(read) => {
+                digest.update(&buffer[..read]);
+                each(&buffer[..read])?;
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

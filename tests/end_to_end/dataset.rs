@@ -449,7 +449,7 @@ fn a_crawl_that_was_killed_is_verified_before_and_after_it_goes_on() {
     let crawl = folder.path().join("crawl");
     let place = crawl.to_str().unwrap();
     let flags = format!(
-        "{} --ids 7..3007 -c 16 --shards 2 --shuffle --save-bodies all --timeout 200ms --save {place}",
+        "{} --ids 7..3007 -c 16 --rate 1500 --shards 2 --shuffle --save-bodies all --timeout 200ms --save {place}",
         target.url()
     );
     let run = Run::start(flags.split(' '));

@@ -53,7 +53,9 @@ fn part(pattern: &[(u64, u8)], plan: &RunPlan) -> (Rehearsal, Vec<u8>) {
 
 fn frames(intervals: &[Interval], record: &RunRecord) -> Vec<u8> {
     let mut writer = PartWriter::new(Vec::new());
-    intervals.iter().for_each(|interval| writer.second(interval).unwrap());
+    for interval in intervals {
+        writer.second(interval).unwrap();
+    }
     writer.end(record).unwrap()
 }
 
@@ -123,11 +125,11 @@ proptest! {
     fn parts_may_be_merged_in_groups_and_in_any_order(
         patterns in [pattern(), pattern(), pattern()], starts in [0..20_u64, 0..20, 0..20], swap: bool,
     ) {
-        let [a, b, c] = [0, 1, 2].map(|i: u64| {
-            let ids = IdRange { start: i * 30, end: (i + 1) * 30 };
+        let [a, b, c] = [0, 1, 2].map(|i: u32| {
+            let ids = IdRange { start: u64::from(i) * 30, end: u64::from(i + 1) * 30 };
             part(&patterns[i as usize], &RunPlan { shards: 1, connections: 4, ids, ..plan() }).1
         });
-        let of = |parts: u32| RunPlan { shards: parts, connections: parts * 4, ids: IdRange { start: 0, end: parts as u64 * 30 }, ..plan() };
+        let of = |parts: u32| RunPlan { shards: parts, connections: parts * 4, ids: IdRange { start: 0, end: u64::from(parts) * 30 }, ..plan() };
         let shown = |plan: &RunPlan, parts: &[(u64, &[u8])]| {
             let (record, seconds) = merged(plan, parts).unwrap();
             let Report { totals, ledger, latency, intervals, failures, .. } = figures(plan, record, seconds);

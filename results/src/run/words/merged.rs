@@ -1,5 +1,7 @@
 //! Parts of a merged crawl in words: what was merged, and what was sent beside it.
 
+use std::fmt::Write as _;
+
 use crate::run::report::{MergedReport, OtherAttempt, Report};
 use crate::show::doc::{Column, Table};
 use crate::show::text::{counted, grouped, micros};
@@ -19,7 +21,7 @@ pub(super) fn row(merged: &MergedReport) -> String {
     let mut row =
         format!("{of}; at most {} at once, on {}", grouped(slots.into()), counted(machines.into(), "machine"));
     if merged.slots_used < 1.0 - NOTABLE_IDLE {
-        row += &format!("; slots in use {} of the time", rounded_percent(merged.slots_used));
+        let _ = write!(row, "; slots in use {} of the time", rounded_percent(merged.slots_used));
     }
     row += &merged.aligned_within_us.map_or_else(
         || "\nthe error of a machine's clock is unknown, so seconds may not be aligned".to_owned(),
@@ -27,7 +29,8 @@ pub(super) fn row(merged: &MergedReport) -> String {
     );
     if other_attempts > 0 {
         let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
-        row += &format!(
+        let _ = write!(
+            row,
             "\n{} beside them sent {uncounted}{} in addition",
             counted(other_attempts.into(), "attempt"),
             counted(merged.additional_requests, "request")
