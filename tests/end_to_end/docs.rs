@@ -10,16 +10,20 @@ mod markdown;
 mod shell;
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crawlmark::cli::{Cli, Command as Typed};
+use crawlmark_harness::clock::{Clock, duration_ns};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::FailureCause;
 use crawlmark_results::run::report::{Verdict, cause_in_words};
+use nix::sys::signal::Signal;
 
 use self::markdown::Page;
 use crate::process::{DEADLINE, signal, wait_for, working_in};
@@ -29,71 +33,16 @@ use crate::run::program;
 const HOME: &str = "https://github.com/crawlmark/crawlmark/";
 
 /// Programs that the documents name beside crawlmark; any other name is a misspelling.
-const OTHERS: &[&str] = &[
-    ".ci/pgo",
-    "apt-get",
-    "bencher",
-    "brew",
-    "cargo",
-    "cat",
-    "cd",
-    "cp",
-    "curl",
-    "docker",
-    "dpkg",
-    "duckdb",
-    "echo",
-    "for",
-    "do",
-    "done",
-    "export",
-    "gh",
-    "git",
-    "head",
-    "if",
-    "then",
-    "fi",
-    "ip",
-    "jq",
-    "kill",
-    "kubectl",
-    "ls",
-    "man",
-    "mkdir",
-    "nginx",
-    "openssl",
-    "pip",
-    "printf",
-    "python",
-    "python3",
-    "sbatch",
-    "scp",
-    "sleep",
-    "source",
-    "ssh",
-    "sudo",
-    "tar",
-    "test",
-    "wait",
-    "zstdcat",
-    "sha256sum",
-    "hq",
-    "mdbook",
-    "seq",
-    "tee",
-    "grep",
-    "rm",
-    "mv",
-    "vegeta",
-];
+const OTHERS: &str = "brew cargo cat curl do docker done duckdb echo fi for git grep head hq if ip jq kill kubectl ls man mdbook mkdir \
+    openssl parallel podman printf python sbatch scontrol seq sleep ssh tar tee then wait zstdcat .ci/pgo";
 
 /// Pictures of the book, with the plots that they are copies of: GitHub shows no picture through a symbolic link.
 const PICTURES: &[(&str, &str)] = &[
-    ("capacity.svg", "results/capacity/limit.svg"),
+    ("capacity.svg", "results/capacity/search/plots/capacity.svg"),
     ("costs.svg", "results/side-by-side/costs.svg"),
     ("ladder.svg", "results/ladder/plots/climb.svg"),
     ("latency.svg", "results/example/plots/latency.svg"),
-    ("pairs.svg", "results/verdicts/slower.svg"),
+    ("pairs.svg", "results/ab/plots/pairs.svg"),
     ("scaling.svg", "results/scale/plots/scaling.svg"),
     ("spectrum.svg", "results/example/plots/spectrum.svg"),
 ];
@@ -229,9 +178,9 @@ fn command_lines_are_understood() {
                         wrong.extend(understood(&words).err().map(|error| format!("{place}: {command}: {error}")));
                     }
                     Ok(None) => {}
-                    Err(name) if OTHERS.contains(&name.as_str()) || name.starts_with("./") => {}
+                    Err(name) if OTHERS.split_whitespace().any(|other| other == name) || name.starts_with("./") => {}
                     Err(name) => {
-                        wrong.push(format!("{place}: {command}: `{name}` is not a program that the documents use"))
+                        wrong.push(format!("{place}: {command}: `{name}` is not a program that the documents use"));
                     }
                 }
             }
@@ -292,13 +241,16 @@ fn run_page(page: &Page) {
     let mut script = TRAPS.to_owned();
     for block in blocks {
         let allowed: Vec<&str> = block.info.split(',').filter_map(|word| word.strip_prefix("exit-")).collect();
-        script.push_str(&format!("export ALLOWED=0,{}\n", allowed.join(",")));
+        let _ = writeln!(script, "export ALLOWED=0,{}", allowed.join(","));
         for line in block.text.lines() {
             script.push_str(line);
             script.push('\n');
             if let Some(port) = line.strip_suffix('&').and_then(|line| line.split("--listen 127.0.0.1:").nth(1)) {
                 let port = port.split_whitespace().next().unwrap();
-                script.push_str(&format!("for try in {{1..600}}; do (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.05; done\n"));
+                let _ = writeln!(
+                    script,
+                    "for try in {{1..600}}; do (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.05; done"
+                );
             }
         }
     }
@@ -323,15 +275,17 @@ fn run_page(page: &Page) {
         .stderr(output)
         .spawn()
         .unwrap();
-    let deadline = std::time::Instant::now() + DEADLINE;
+    let clock = Clock::start();
     let status = loop {
-        match shell.try_wait().unwrap() {
-            Some(status) => break status,
-            None if std::time::Instant::now() > deadline => {
-                working_in(&work).into_iter().for_each(|pid| signal(pid, nix::sys::signal::Signal::SIGKILL));
-            }
-            None => std::thread::sleep(std::time::Duration::from_millis(20)),
+        if let Some(status) = shell.try_wait().unwrap() {
+            break status;
         }
+        if clock.now().0 > duration_ns(DEADLINE) {
+            for pid in working_in(&work) {
+                signal(pid, Signal::SIGKILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
     };
     let said = fs::read_to_string(&said).unwrap();
     wait_for("the end of the page's processes", || working_in(&work).is_empty().then_some(()));

@@ -1,5 +1,7 @@
 //! Pages of the reference for each command, from the help that clap has.
 
+use std::fmt::Write as _;
+
 use clap::{Arg, Command, CommandFactory};
 use crawlmark::cli::Cli;
 
@@ -16,7 +18,7 @@ pub(super) fn pages() -> Vec<(String, String)> {
     let mut index = format!("{GENERATED}# Commands and flags\n\n| command | what it does |\n|---|---|\n");
     for sub in &shown {
         let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
-        index.push_str(&format!("| [`crawlmark {0}`](commands/{0}.md) | {1} |\n", sub.get_name(), prose(&about)));
+        let _ = writeln!(index, "| [`crawlmark {0}`](commands/{0}.md) | {1} |", sub.get_name(), prose(&about));
     }
     index.push_str("\nFlags of every command:\n\n");
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
@@ -45,7 +47,7 @@ fn page(mut command: Command) -> String {
         }
     }
     for name in headings {
-        text.push_str(&format!("\n## {name}\n\n"));
+        let _ = writeln!(text, "\n## {name}\n");
         own.iter().filter(|arg| heading(arg) == name).for_each(|arg| text.push_str(&argument(arg)));
     }
     if let Some(after) = command.get_after_help() {
@@ -66,7 +68,7 @@ fn heading(arg: &Arg) -> &str {
 fn argument(arg: &Arg) -> String {
     let values = arg.get_value_names().unwrap_or_default();
     let value = if arg.get_action().takes_values() {
-        values.iter().map(|name| format!("<{name}>")).collect()
+        format!("<{}>", values.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("> <"))
     } else {
         String::new()
     };
@@ -140,7 +142,7 @@ fn after_help(help: &str) -> String {
     let (rest, examples) = help.split_once("Examples:\n").unwrap_or((help, ""));
     let mut text = String::new();
     if !rest.trim().is_empty() {
-        text.push_str(&format!("\n## Notes\n\n```text\n{}\n```\n", rest.trim()));
+        let _ = writeln!(text, "\n## Notes\n\n```text\n{}\n```", rest.trim());
     }
     if !examples.is_empty() {
         text.push_str("\n## Examples\n\n");
@@ -154,7 +156,7 @@ fn after_help(help: &str) -> String {
                 text.push_str(&fenced(&std::mem::take(&mut block)));
             }
             if !line.trim().is_empty() {
-                text.push_str(&format!("{}\n\n", prose(line.trim())));
+                let _ = writeln!(text, "{}\n", prose(line.trim()));
             }
         }
     }

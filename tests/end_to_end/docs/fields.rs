@@ -1,6 +1,7 @@
 //! Pages of the reference for each JSON file, from its schema.
 #![expect(clippy::unwrap_used, reason = "a test without its schema is over")]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -72,10 +73,10 @@ fn page(name: &str, schema: &Value) -> String {
     text.push_str(&table(schema, schema));
     let definitions = schema["$defs"].as_object().cloned().unwrap_or_default();
     for (name, definition) in &definitions {
-        text.push_str(&format!("\n## {name}\n"));
+        let _ = writeln!(text, "\n## {name}");
         let words = description(definition);
         if !words.is_empty() {
-            text.push_str(&format!("\n{words}\n"));
+            let _ = writeln!(text, "\n{words}");
         }
         text.push_str(&table(schema, definition));
     }
@@ -141,7 +142,7 @@ fn kind(field: &Value) -> String {
         let values = values.iter().map(|value| format!("`{}`", value.to_string().trim_matches('"')));
         return values.collect::<Vec<_>>().join(", ");
     }
-    for branches in ["oneOf", "anyOf", "allOf"].iter().filter_map(|key| field[*key].as_array()) {
+    if let Some(branches) = ["oneOf", "anyOf", "allOf"].iter().find_map(|key| field[*key].as_array()) {
         let mut kinds: Vec<String> = branches.iter().map(kind).filter(|kind| !kind.is_empty()).collect();
         kinds.dedup();
         return kinds.join(" or ");

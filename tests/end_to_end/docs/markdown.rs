@@ -1,7 +1,7 @@
 //! Markdown as far as the documents use it: fenced blocks, headings, links.
 #![expect(clippy::unwrap_used, reason = "a test whose document cannot be read is over")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -67,19 +67,18 @@ impl Page {
 
     /// Anchors of its headings, as mdBook and GitHub name them.
     pub(super) fn anchors(&self) -> BTreeSet<String> {
-        let mut anchors = BTreeSet::new();
-        for heading in self.prose.iter().filter_map(|line| line.starts_with('#').then(|| line.trim_start_matches('#')))
-        {
-            let slug = |c: char| match c {
-                c if c.is_whitespace() => Some('-'),
-                c if c.is_alphanumeric() || c == '_' || c == '-' => Some(c.to_ascii_lowercase()),
-                _ => None,
-            };
+        let slug = |c: char| match c {
+            c if c.is_whitespace() => Some('-'),
+            c if c.is_alphanumeric() || c == '_' || c == '-' => Some(c.to_ascii_lowercase()),
+            _ => None,
+        };
+        let headings = self.prose.iter().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#'));
+        let (mut anchors, mut seen) = (BTreeSet::new(), BTreeMap::<String, u32>::new());
+        for heading in headings {
             let slug: String = heading.trim().chars().filter_map(slug).collect();
-            let again = (1..).map(|n| format!("{slug}-{n}")).find(|again| !anchors.contains(again)).unwrap();
-            if !anchors.insert(slug) {
-                anchors.insert(again);
-            }
+            let before = seen.entry(slug.clone()).or_default();
+            anchors.insert(if *before == 0 { slug } else { format!("{slug}-{before}") });
+            *before += 1;
         }
         anchors
     }
