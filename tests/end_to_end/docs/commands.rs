@@ -171,19 +171,37 @@ fn prose(text: &str) -> String {
 }
 
 fn marked(text: &str) -> String {
-    let word = |word: &str| {
-        let letters = word.trim_end_matches([',', '.', ':', ';', ')']).trim_start_matches('(');
-        let is_short =
-            letters.len() == 2 && letters.starts_with('-') && letters.ends_with(|c: char| c.is_ascii_alphabetic());
-        let is_code =
-            is_short || word.starts_with("--") || word.contains(['_', '{', '<', '*', '|', '=']) && word.len() > 1;
-        let end = word.trim_end_matches([',', '.', ':', ';', ')']).len();
-        let start = word.len() - word.trim_start_matches('(').len();
-        if is_code && start < end {
-            format!("{}`{}`{}", &word[..start], &word[start..end], &word[end..])
-        } else {
-            word.replace('[', "\\[")
+    let lines = text.split('\n').map(|line| {
+        let (mut words, mut rest) = (Vec::new(), line.split(' '));
+        while let Some(word) = rest.next() {
+            let mut word = word.to_owned();
+            // A quotation is one piece.
+            while word.starts_with('\'') && !without_stops(&word[1..]).ends_with('\'') {
+                let Some(next) = rest.next() else { break };
+                word = format!("{word} {next}");
+            }
+            words.push(piece(&word));
         }
-    };
-    text.split('\n').map(|line| line.split(' ').map(word).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>().join("\n")
+        words.join(" ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn without_stops(word: &str) -> &str {
+    word.trim_end_matches([',', '.', ':', ';', ')'])
+}
+
+/// A word or a quotation, as code if it is one.
+fn piece(word: &str) -> String {
+    let letters = without_stops(word).trim_start_matches('(');
+    let is_short =
+        letters.len() == 2 && letters.starts_with('-') && letters.ends_with(|c: char| c.is_ascii_alphabetic());
+    let has_signs = letters.contains(['_', '{', '<', '*', '|', '=']) && letters.len() > 1;
+    let start = word.len() - word.trim_start_matches('(').len();
+    let end = without_stops(word).len();
+    if start < end && (is_short || has_signs || letters.starts_with("--")) {
+        format!("{}`{}`{}", &word[..start], &word[start..end], &word[end..])
+    } else {
+        word.replace('[', "\\[")
+    }
 }
