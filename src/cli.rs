@@ -70,7 +70,7 @@ pub use save::SaveArgs;
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
-pub use throttling::{PerHostArgs, ThrottlingArgs};
+pub use throttling::{PerHostArgs, RobotsUse, ThrottlingArgs};
 pub use tls::{TlsArgs, UseOfTls};
 pub use verify::VerifyArgs;
 

@@ -68,6 +68,7 @@ use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repea
 use crawlmark_harness::units::Rate;
 use crawlmark_harness::workload::{Flight, Workload};
 use http::Method;
+use robotxt::Robots;
 
 use self::carrier::{Carrier, Past};
 pub use self::connect_to::ConnectTo;
@@ -160,6 +161,8 @@ pub struct CrawlOptions {
     pub lookups: Option<Lookups>,
     /// Answers whose receive time stamps are read.
     pub receive_stamps: ReceiveStamps,
+    /// Rules of robots.txt by host, none of a host whose rules do not apply; none if no rules do.
+    pub robots: Option<Arc<Vec<Option<Robots>>>>,
     /// Session of a saved crawl; none without `--save`.
     pub session: Option<Session>,
 }
@@ -321,18 +324,26 @@ impl<D: Dial> Crawl<D> {
                 return;
             }
             let id = self.id(sample.permit.id);
-            let own_url = || {
-                let RequestTarget { host, before, after, shape } = self.spec.targets.of(id);
-                let mut path = before.as_bytes().to_vec();
-                if let Some(after) = after {
-                    IdFormat::write_or_plain(shape.unwrap_or(&self.spec.request).id_format(), id, &mut path);
-                    path.extend_from_slice(after.as_bytes());
-                }
-                self.url(host, &String::from_utf8_lossy(&path))
-            };
-            let url = redirected_to.or_else(|| self.spec.targets.only().is_none().then(own_url));
+            let url = redirected_to.or_else(|| self.listed_url(id));
             collector.add((id, url.as_deref()), sample, response);
         });
+    }
+
+    /// Return the URL of an ID, without secrets; none if there is one template for all.
+    fn listed_url(&self, id: u64) -> Option<String> {
+        let (host, path) = self.spec.targets.only().is_none().then(|| self.path(id))?;
+        Some(self.url(host, &path))
+    }
+
+    /// Return the host and the path of an ID.
+    fn path(&self, id: u64) -> (usize, String) {
+        let RequestTarget { host, before, after, shape } = self.spec.targets.of(id);
+        let mut path = before.as_bytes().to_vec();
+        if let Some(after) = after {
+            IdFormat::write_or_plain(shape.unwrap_or(&self.spec.request).id_format(), id, &mut path);
+            path.extend_from_slice(after.as_bytes());
+        }
+        (host, String::from_utf8_lossy(&path).into_owned())
     }
 
     /// Return the URL of a path, without secrets.
@@ -419,6 +430,24 @@ impl<D: Dial> Crawl<D> {
 impl<D: Dial> Workload for Crawl<D> {
     fn host(&self, id: u64) -> u32 {
         self.spec.targets.host_of(self.id(id))
+    }
+
+    fn forbids_some(&self) -> bool {
+        self.spec.options.robots.is_some()
+    }
+
+    fn may_request(&self, id: u64) -> bool {
+        let Some(robots) = &self.spec.options.robots else { return true };
+        let (host, path) = self.path(self.id(id));
+        robots.get(host).and_then(Option::as_ref).is_none_or(|robots| robots.is_allowed(&path))
+    }
+
+    fn skipped(&self, id: u64) {
+        if let Some(collector) = &self.collector {
+            let number = id;
+            let id = self.id(number);
+            collector.skip((number, id), self.listed_url(id).as_deref());
+        }
     }
 
     fn templates(&self) -> u32 {

@@ -103,6 +103,9 @@ pub(crate) enum Error {
     /// The run.
     #[error("{0}")]
     Supervise(#[from] SuperviseError),
+    /// A signal ended a run before its first item.
+    #[error("begin the run: stopped by signal {0}")]
+    StoppedBeforeRun(i32),
     /// A signal ended a command of several rounds.
     #[error("complete the rounds: stopped by signal {0}")]
     Stopped(i32),
@@ -248,7 +251,7 @@ impl Error {
             | Self::Log(_)
             | Self::Design(_)
             | Self::Result(ResultError::Exists(_) | ResultError::NoName(_) | ResultError::InUse { .. }) => USAGE,
-            Self::Stopped(signal) => signalled(*signal),
+            Self::Stopped(signal) | Self::StoppedBeforeRun(signal) => signalled(*signal),
             Self::Kept { error, .. } => error.exit_code(),
             Self::Resolve { .. }
             | Self::Unreachable { .. }

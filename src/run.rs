@@ -6,6 +6,7 @@ mod part;
 mod reach;
 mod requests;
 mod resolve;
+mod robots;
 mod saving;
 mod urls;
 
@@ -90,6 +91,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
     let Checked { unreached, connections: checks } = reach::check_hosts(&mut resolved, clock, &held)?;
     std::mem::forget(held);
+    let robots = robots::obey(&mut resolved, clock, part.as_ref().map_or(1, PartRun::slots))?;
     for host in &unreached {
         voice.warn(host);
     }
@@ -103,6 +105,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         report.validity.check("hosts", unreached, Verdict::TargetLimited);
         report.check_connections = Some(checks);
     }
+    report.robots = robots;
     report.command = Some(typed.for_plan(&report.plan.run));
     report.saved = saved_crawl.map(|crawl| crawl.summary()).transpose()?;
     // Once nothing can change the report any more: a gate may ask whether it is valid.

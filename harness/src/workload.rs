@@ -33,6 +33,22 @@ pub trait Workload: 'static {
         0
     }
 
+    /// True if some IDs may not be requested: then [`Workload::may_request`] is called for each.
+    fn forbids_some(&self) -> bool {
+        false
+    }
+
+    /// True if `id` may be requested. An ID that may not takes no part of any limit. The same for the same ID.
+    fn may_request(&self, id: u64) -> bool {
+        let _ = id;
+        true
+    }
+
+    /// Hears of each ID that may not be requested, once: its item has ended.
+    fn skipped(&self, id: u64) {
+        let _ = id;
+    }
+
     /// Number of source addresses that are counted one by one; 0 if none are.
     fn sources(&self) -> u32 {
         0

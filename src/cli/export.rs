@@ -43,7 +43,8 @@ Each format has the fields that the crawl saved (--save-fields), in this order:
   id            ID in the URL
   url           URL, only where it is not the template with the ID
   status        HTTP status; absent without a response
-  outcome       ok, not_found, rejected, throttled, soft_blocked, or the
+  outcome       ok, not_found, rejected, throttled, soft_blocked, skipped
+                (forbidden by robots.txt), or the
                 error: timeout, reset, ...
   attempts      requests for the item
   at            time at which the last of them was sent, UTC

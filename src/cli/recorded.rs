@@ -77,6 +77,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "burst",
             "no_pin",
             "on_throttle",
+            "robots",
             "max_pause",
             "adaptive",
             "retries",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use crawlmark_harness::plan::{AdaptiveKind, Arrivals, Backoff, MAX_RETRIES, OnThrottle, PerHost, ThrottlingPolicy};
 use crawlmark_harness::units::{Rate, parse_duration};
 
@@ -19,6 +19,13 @@ pub struct ThrottlingArgs {
     /// ignore: retry the item after a backoff.
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
     pub on_throttle: OnThrottle,
+    /// Obey robots.txt: of public hosts (auto), of all (honor), or ignore
+    ///
+    /// It is fetched once before the run. Items that it forbids are skipped and counted; its crawl-delay limits the rate per host. Without
+    /// a robots.txt (status 4xx), all is allowed; if it cannot be fetched (no response, status 429 or 5xx), nothing is (RFC 9309).
+    /// The rules are those for the name in the User-Agent header: crawlmark.
+    #[arg(long, value_name = "auto|honor|ignore", value_enum, default_value = "auto", hide_possible_values = true)]
+    pub robots: RobotsUse,
     /// Longest single throttle pause that a target may cause
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     pub max_pause: Duration,
@@ -42,6 +49,18 @@ pub struct ThrottlingArgs {
     /// Backoff before a retry: random up to BASE, doubled each time up to CAP
     #[arg(long, value_name = "BASE[,CAP]", default_value = "100ms,20s")]
     pub backoff: Backoff,
+}
+
+/// Use of robots.txt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum RobotsUse {
+    /// Obey that of public hosts.
+    #[default]
+    Auto,
+    /// Obey that of all hosts.
+    Honor,
+    /// Fetch none.
+    Ignore,
 }
 
 /// Limits for each host, as typed.

@@ -210,7 +210,7 @@ fn share_plan(directory: &PartsDirectory, (text, attempt): (&str, &str)) -> Resu
     )))
 }
 
-/// Whether a file has to survive a power cut.
+/// Durability of a file: whether it has to survive a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sync {
     Yes,

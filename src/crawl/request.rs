@@ -195,6 +195,15 @@ impl RequestShape {
         of_url.into_iter().chain(self.headers.iter().map(|(name, _)| name.as_str())).collect()
     }
 
+    /// Return the name of this client, as robots.txt has it: the product in its `User-Agent`.
+    #[must_use]
+    pub fn product(&self) -> &str {
+        let agent =
+            self.headers.iter().find(|(name, _)| *name == USER_AGENT).and_then(|(_, agent)| agent.to_str().ok());
+        let agent = agent.unwrap_or_default();
+        agent.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_')).next().unwrap_or_default()
+    }
+
     /// Return what reports must not repeat: the values of its headers, but for the default `User-Agent`, its body, and texts to withhold.
     pub(super) fn texts(&self) -> Vec<Cow<'_, str>> {
         let typed = self.headers.iter().filter(|(_, value)| *value != USER_AGENT_VALUE);

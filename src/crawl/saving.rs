@@ -59,6 +59,22 @@ impl Collector {
         self.epoch_us.set(now_us.saturating_sub(self.clock.now().0 / 1_000));
     }
 
+    /// Save the record of an item that was not requested: its number, and the ID in its URL.
+    pub(super) fn skip(&self, (number, id): (u64, u64), url: Option<&str>) {
+        self.writer.push(&Item {
+            number,
+            id,
+            url,
+            status: None,
+            outcome: None,
+            attempts: 0,
+            at_us: self.epoch_us.get() + self.clock.now().0 / 1_000,
+            latency_us: None,
+            content_type: None,
+            body: None,
+        });
+    }
+
     /// Save the record of an item that ended: `id` in its URL, which is `url` where that is not the template with the ID.
     pub(super) fn add(
         &self,
@@ -74,7 +90,7 @@ impl Collector {
             id,
             url,
             status: attempt.status,
-            outcome: attempt.outcome,
+            outcome: Some(attempt.outcome),
             attempts: sample.permit.attempt + 1,
             at_us: self.epoch_us.get() + at / 1_000,
             latency_us: attempt.sent.map(|sent| attempt.done.since(sent) / 1_000),

@@ -171,6 +171,12 @@ impl Host {
         self.port
     }
 
+    /// Its scheme, name and port, as a URL begins.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        [self.scheme.prefix(), self.header.to_str().unwrap_or_default()].concat()
+    }
+
     /// Its `Host` header.
     pub(super) const fn header(&self) -> &HeaderValue {
         &self.header

@@ -15,8 +15,8 @@ pub struct Item<'a> {
     pub url: Option<&'a str>,
     /// Status of the last response.
     pub status: Option<u16>,
-    /// Outcome of the last attempt.
-    pub outcome: Outcome,
+    /// Outcome of the last attempt; none of an item that robots.txt forbids.
+    pub outcome: Option<Outcome>,
     /// Requests for it.
     pub attempts: u32,
     /// Time at which the last attempt was sent, or given up before that: µs since 1970 in UTC.
@@ -67,7 +67,7 @@ struct Head {
     body: Option<u32>,
     attempts: u32,
     status: Option<u16>,
-    outcome: Outcome,
+    outcome: Option<Outcome>,
 }
 
 impl Batch {

@@ -29,17 +29,18 @@ pub struct LineWriter {
     second: (u64, Vec<u8>),
 }
 
-/// Return the name of an outcome, as results have it.
+/// Return the name of an outcome, as results have it: `skipped` of an item that robots.txt forbids.
 #[must_use]
-pub const fn outcome_name(outcome: Outcome) -> &'static str {
+pub const fn outcome_name(outcome: Option<Outcome>) -> &'static str {
     match outcome {
-        Outcome::Ok => "ok",
-        Outcome::NotFound => "not_found",
-        Outcome::Throttled => "throttled",
-        Outcome::SoftBlocked => "soft_blocked",
-        Outcome::Redirected => "redirected",
-        Outcome::Rejected => "rejected",
-        Outcome::Error(kind) => kind.name(),
+        None => "skipped",
+        Some(Outcome::Ok) => "ok",
+        Some(Outcome::NotFound) => "not_found",
+        Some(Outcome::Throttled) => "throttled",
+        Some(Outcome::SoftBlocked) => "soft_blocked",
+        Some(Outcome::Redirected) => "redirected",
+        Some(Outcome::Rejected) => "rejected",
+        Some(Outcome::Error(kind)) => kind.name(),
     }
 }
 

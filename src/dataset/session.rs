@@ -70,6 +70,7 @@ impl Session {
                 "ok" => &mut items.ok,
                 "not_found" => &mut items.not_found,
                 "throttled" => &mut items.gave_up,
+                "skipped" => &mut items.skipped,
                 _ => &mut items.failed,
             } += count;
         }

@@ -92,7 +92,7 @@ impl Writer {
 
     /// Save an item that ended, and of its body what the settings say.
     pub fn push(&self, item: &Item<'_>) {
-        let body = item.body.filter(|_| self.saves_body(item.outcome));
+        let body = item.body.filter(|_| item.outcome.is_some_and(|outcome| self.saves_body(outcome)));
         let most = usize::try_from(self.saved.max_body).unwrap_or(usize::MAX);
         self.batch.borrow_mut().push(&Item { body, ..*item }, most);
         if self.is_full() {
@@ -228,7 +228,7 @@ mod tests {
 
     fn push(writer: &Writer, number: u64, body: &[u8]) {
         let whole = body.len() as u64;
-        let (outcome, body) = (Outcome::Ok, Some(ReceivedBody { bytes: body, whole }));
+        let (outcome, body) = (Some(Outcome::Ok), Some(ReceivedBody { bytes: body, whole }));
         let (status, attempts, at_us) = (Some(200), 1, 1);
         let (url, latency_us, content_type) = (None, None, None);
         writer.push(&Item {

@@ -29,9 +29,9 @@ pub(super) struct PartRun {
 /// Beginning of a part.
 #[derive(Debug)]
 pub(super) enum Beginning {
-    /// The run is no part of a crawl.
+    /// A run of its own.
     NoPart,
-    /// It is one.
+    /// A part of a crawl.
     Part(Box<PartRun>),
     /// Its part has a result already; the sentence says so.
     Done(String),
@@ -115,6 +115,11 @@ impl PartRun {
         let part = attempt.part();
         resolved.labels.tags.insert("part".to_owned(), format!("{}/{}", part.part, part.of));
         Ok(())
+    }
+
+    /// Number of slots, which share the limits of the crawl.
+    pub(super) const fn slots(&self) -> u32 {
+        self.attempt.plan.slots
     }
 
     /// Begin to write its seconds.

@@ -67,6 +67,8 @@ pub(super) struct Resolved {
     pub(super) bundled: Option<BundledTarget>,
     /// Hosts without an address, by their number. There is another one that has some.
     pub(super) unresolved: Vec<(usize, Error)>,
+    /// Numbers of the hosts whose robots.txt is obeyed.
+    pub(super) robots: Vec<usize>,
     /// Note on what is left out of the file of requests.
     pub(super) note: Option<String>,
 }
@@ -145,6 +147,10 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     keep_reachable(args.local_ips.as_ref(), &targets, (&mut addresses, proxies.as_ref()))?;
     let is_replay = args.arrivals == Arrivals::Replay;
     let rate = if is_replay { Some(mean_rate(&times)) } else { args.rate.map(|rate| rate.peak) };
+    let robots = addresses::obeyed(&args, targets.hosts(), &addresses, proxies.as_ref())?;
+    if !robots.is_empty() {
+        workload.insert("robots".to_owned(), "honor".to_owned());
+    }
     refuse_unlimited_strangers(targets.hosts(), (&addresses, proxies.as_ref()), rate)?;
     let (ids, bounded) = choose_ids(&args, &targets);
     let lookups = addresses::lookups(&args, targets.hosts(), proxies.as_ref(), &mut workload)?;
@@ -218,6 +224,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
         bundled,
         unresolved,
+        robots,
         note,
     })
 }

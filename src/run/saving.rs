@@ -33,7 +33,8 @@ const LOCK_STEP: Duration = Duration::from_millis(20);
 
 /// Settings that may differ between sessions: they change how items are requested, and not what is requested. Those of the bundled target
 /// begin with `target_`.
-const MAY_DIFFER: [&str; 19] = [
+const MAY_DIFFER: [&str; 20] = [
+    "robots",
     "connect_timeout_us",
     "requests_per_connection",
     "local_ips",

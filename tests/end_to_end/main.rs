@@ -45,6 +45,7 @@ mod remade;
 mod report;
 mod request_file;
 mod requests;
+mod robots;
 mod run;
 mod saved;
 mod scale;

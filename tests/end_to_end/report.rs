@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::schema;
 
 /// The states of an item.
-pub(crate) const STATES: [&str; 8] =
-    ["ok", "not_found", "failed", "gave_up", "aborted", "unfinished", "not_attempted", "lost"];
+pub(crate) const STATES: [&str; 9] =
+    ["ok", "not_found", "failed", "gave_up", "aborted", "unfinished", "skipped", "not_attempted", "lost"];
 
 /// Retries that a run may spend before its first attempts have earned any.
 const RETRY_RESERVE: u64 = 100;
@@ -126,7 +126,9 @@ impl Report {
 
     /// Items that had an attempt.
     fn begun(&self) -> u64 {
-        self.count("/ledger/planned") - self.items("not_attempted") - self.items("lost")
+        ["skipped", "not_attempted", "lost"]
+            .iter()
+            .fold(self.count("/ledger/planned"), |left, state| left - self.items(state))
     }
 
     /// Each item has one first attempt, and no more retries than were allowed, of itself and in all.

@@ -114,7 +114,7 @@ impl<W: Workload> Engine<W> {
         };
         let workload = Rc::new(workload);
         let hosts = Rc::clone(&workload);
-        Rc::new(Self {
+        let engine = Self {
             workload,
             clock,
             gate: Gate::new(clock, plan, start, Box::new(move |id| hosts.host(id))),
@@ -124,7 +124,12 @@ impl<W: Workload> Engine<W> {
             waited: Series::waited(plan.arrivals),
             begins: Cell::new(start),
             next_beat: Cell::new(NEVER),
-        })
+        };
+        if engine.workload.forbids_some() {
+            let workload = Rc::clone(&engine.workload);
+            engine.gate.skip_unless(Box::new(move |id| workload.may_request(id)));
+        }
+        Rc::new(engine)
     }
 
     /// Begins at `from`, after the common start, in the place of a shard that died. Call before [`Engine::run`].
@@ -156,6 +161,7 @@ impl<W: Workload> Engine<W> {
     async fn lane(self: Rc<Self>, lane: usize) {
         let mut free = self.clock.now();
         while let Some(mut permit) = self.gate.admit(lane, free).await {
+            self.count_skipped();
             self.begin(lane, &permit);
             let Some(attempt) = self.perform(lane, permit.id).await else { return self.withdraw(lane) };
             free = attempt.done;
@@ -286,7 +292,7 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         // Nothing waits for a shard that is done: its looks are late for nothing.
         let Counters { items, requests, .. } = &books.stats.counters;
-        let has_ended = requests.attempts.saturating_sub(requests.retries) <= items.ended();
+        let has_ended = requests.attempts.saturating_sub(requests.retries) <= items.ended() - items.skipped;
         let is_done = has_ended && books.intervals.in_flight() == 0 && self.gate.remaining() == 0;
         let needed_until = if is_done { books.last_done } else { now };
         while due <= now {
@@ -313,6 +319,7 @@ impl<W: Workload> Engine<W> {
     pub(super) fn close(&self, end: Nanos) {
         let Closed { given_up, dropped } = self.gate.close(end);
         self.count_dropped();
+        self.count_skipped();
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         // The items that were to be tried again were due first.
@@ -323,6 +330,25 @@ impl<W: Workload> Engine<W> {
         for (n, Dropped { intended, admitted }) in dropped.into_iter().enumerate() {
             let first_intended = (n >= again).then_some(intended);
             books.drop_request(first_intended, Dropped { intended, admitted }, end);
+        }
+    }
+
+    /// Count the items that were skipped because they may not be requested.
+    fn count_skipped(&self) {
+        if !self.workload.forbids_some() {
+            return;
+        }
+        let skipped = self.gate.take_skipped();
+        if !skipped.is_empty() {
+            let (mut books, now) = (self.books.borrow_mut(), self.clock.now());
+            books.stats.counters.skip_items(skipped.len() as u64);
+            books.intervals.skip_items(now, skipped.len() as u64);
+        }
+        for id in skipped {
+            self.workload.skipped(id);
+        }
+        if !self.workload.has_room() {
+            self.gate.fill();
         }
     }
 
@@ -416,6 +442,7 @@ impl<W: Workload> Engine<W> {
 
     /// Return the progress of the shard.
     pub(super) fn progress(&self) -> Progress {
+        self.count_skipped();
         let (books, now) = (self.books.borrow(), self.clock.now());
         Progress {
             at: now,

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use self::keeper::{Call, Keeper};
 use self::limits::{Asked, Clearance, Limits, State, Waits};
-pub(super) use self::limits::{Dropped, HostOf};
+pub(super) use self::limits::{Dropped, HostOf, MayRequest};
 use super::alarm::{Alarm, Ring};
 use super::messages::Messages;
 use super::supply::Again;
@@ -103,6 +103,17 @@ impl Gate {
         gate
     }
 
+    /// Have IDs skipped that `may_request` refuses.
+    pub(super) fn skip_unless(&self, may_request: MayRequest) {
+        let mut inner = self.inner.borrow_mut();
+        inner.may_request = Some(may_request);
+    }
+
+    /// Take the IDs that were skipped because they may not be requested, each once.
+    pub(super) fn take_skipped(&self) -> Vec<u64> {
+        std::mem::take(&mut self.inner.borrow_mut().skipped)
+    }
+
     /// Permit for the next attempt, for a lane that has been free since `free`. None once the gate is closed.
     pub(super) async fn admit(&self, lane: usize, free: Nanos) -> Option<Permit> {
         if let Some(answer) = self.try_admit(lane, free) {
@@ -131,6 +142,7 @@ impl Gate {
                 Asked::Go(permit) => return Some(Answer::Go(permit)),
                 Asked::At(_, binding) | Asked::Blocked(binding) => inner.ribbon.set(binding, now),
             }
+            self.note_idleness(&mut inner);
         }
         inner.wait(lane, free);
         drop(inner);
@@ -331,6 +343,7 @@ impl Gate {
                 }
                 Asked::Blocked(binding) => {
                     inner.ribbon.set(binding, now);
+                    self.note_idleness(&mut inner);
                     return Due::WhenCalled;
                 }
             }

@@ -183,6 +183,11 @@ impl Intervals {
         self.at(now).counters_at(now).add_asides(asides);
     }
 
+    /// Count items that may not be requested.
+    pub(super) fn skip_items(&mut self, now: Nanos, count: u64) {
+        self.at(now).counters_at(now).skip_items(count);
+    }
+
     /// Books a request of an open loop that was intended and never went.
     pub(super) fn drop_request(&mut self, intended: Nanos, rest: &Unfinished) {
         let (kept, waited) = (self.kept, self.waited);

@@ -109,7 +109,7 @@ impl Supply {
     /// The ID of what [`Supply::take`] would take at `now`.
     pub(super) fn peek(&self, now: Nanos) -> Option<u64> {
         let due = self.again.peek().filter(|again| again.0.due <= now).map(|again| again.0.id);
-        due.or_else(|| (!self.ids.is_empty()).then_some(self.ids.start))
+        due.or_else(|| self.first())
     }
 
     /// Takes the next thing to do at `now`. What was tried before goes first: it has waited longest.
@@ -118,6 +118,11 @@ impl Supply {
             return Some(Task::Again(again));
         }
         self.take_first().map(Task::First)
+    }
+
+    /// The ID that [`Supply::take_first`] would take.
+    pub(super) fn first(&self) -> Option<u64> {
+        (!self.ids.is_empty()).then_some(self.ids.start)
     }
 
     /// Takes the next ID.

@@ -25,6 +25,8 @@ counters! {
         aborted: u64 as "cut off at the end",
         /// Items that waited for another attempt when the run was stopped; in no final state.
         unfinished: u64 as "unfinished",
+        /// Items that robots.txt forbids, so that they were not requested.
+        skipped: u64 as "skipped (robots.txt)",
     }
 }
 
@@ -132,7 +134,7 @@ counters! {
     pub struct SecondCounts {
         /// Attempts that ended in it or were cut off.
         attempts: u64,
-        /// Items that ended.
+        /// Items that ended, without those that were skipped.
         items: u64,
         /// Good answers.
         ok: u64,
@@ -167,7 +169,7 @@ impl SecondCounts {
             *requests;
         Self {
             attempts,
-            items: items.ended(),
+            items: items.completed() + items.aborted,
             ok,
             not_found,
             failed,
@@ -186,13 +188,19 @@ impl ItemCounts {
     /// Items in a final state.
     #[must_use]
     pub const fn ended(&self) -> u64 {
-        self.ok + self.not_found + self.failed + self.gave_up + self.aborted
+        self.completed() + self.aborted + self.skipped
     }
 
     /// Items that had an attempt, as far as is known.
     #[must_use]
     pub const fn begun(&self) -> u64 {
-        self.ended().saturating_add(self.unfinished)
+        self.completed().saturating_add(self.aborted).saturating_add(self.unfinished)
+    }
+
+    /// Items that were dealt out: those that had an attempt, and those that were skipped.
+    #[must_use]
+    pub const fn dealt(&self) -> u64 {
+        self.begun().saturating_add(self.skipped)
     }
 
     /// Items that ended by themselves.
@@ -267,6 +275,11 @@ impl Counters {
     /// Count a connection whose first request was held back until the end of the run.
     pub(crate) const fn leave_unused(&mut self) {
         self.requests.connections_unused += 1;
+    }
+
+    /// Count items that may not be requested.
+    pub(crate) const fn skip_items(&mut self, count: u64) {
+        self.items.skipped += count;
     }
 
     /// Count events beside the attempts.

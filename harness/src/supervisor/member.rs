@@ -41,7 +41,7 @@ pub enum ShardFault {
     Overdue,
     /// Its workload could not be built in the place of one that died.
     Refused(String),
-    /// It is a part of a crawl on several machines that left no result.
+    /// A part of a crawl on several machines that left no result.
     Missing,
 }
 

@@ -253,7 +253,7 @@ pub struct Progress {
 impl Progress {
     /// Items that were started.
     pub(crate) const fn started(&self) -> u64 {
-        self.counters.items.begun().saturating_add(self.in_flight as u64).saturating_add(self.waiting_again)
+        self.counters.items.dealt().saturating_add(self.in_flight as u64).saturating_add(self.waiting_again)
     }
 }
 

@@ -15,7 +15,7 @@
 //! | `schedule`, `budget`, `limit`, `throttling` | open loop, rate budgets, limits that requests waited for, pauses and waits |
 //! | `environment`, `host` | machine; system-wide counters |
 //! | `command` | recorded command line |
-//! | `saved`, `merged` | saved crawl; parts that were crawled on several machines |
+//! | `saved`, `merged`, `robots` | saved crawl; parts that were crawled on several machines; rules of robots.txt |
 
 mod bin;
 mod budget;
@@ -32,6 +32,7 @@ mod interval;
 mod latency;
 mod limit;
 mod merged;
+mod robots;
 mod saved;
 mod schedule;
 mod shard;
@@ -64,6 +65,7 @@ pub use self::latency::{Detail, Latency};
 pub(crate) use self::limit::{LimitEvidence, LimitName};
 pub(crate) use self::limit::{connections_in_words, is_full, more_connections};
 pub use self::merged::{MergedReport, OtherAttempt};
+pub use self::robots::{RobotsHost, RobotsOutcome, RobotsReport};
 pub use self::saved::{SavedReport, SavedSession};
 pub(crate) use self::schedule::achieved_per_s as schedule_achieved_per_s;
 pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
@@ -169,6 +171,9 @@ pub struct Report {
     /// Saved crawl that the run is a session of. Absent without `--save` or `--resume`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<SavedReport>,
+    /// Rules of robots.txt that the run obeyed. Absent if it obeyed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub robots: Option<RobotsReport>,
     /// Parts that the report was merged from: its shards. Absent unless `merge` made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<MergedReport>,
@@ -368,6 +373,7 @@ impl Report {
             by_source: GroupRow::all(record, |shard| &shard.sources, Group::Source),
             check_connections: None,
             saved: None,
+            robots: None,
             merged: None,
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },

@@ -13,7 +13,7 @@ fn item<'a>(content_type: Option<&'a [u8]>, body: Option<&'a [u8]>) -> Item<'a> 
         id: 7,
         url: None,
         status: Some(200),
-        outcome: Outcome::Ok,
+        outcome: Some(Outcome::Ok),
         attempts: 1,
         at_us: 1_764_000_765_123_456,
         latency_us: Some(812),
@@ -39,7 +39,7 @@ fn a_line_has_the_fields_that_are_asked_for_in_their_order() {
          \"body\":{\"a\":  [1]} }\n"
     );
     assert_eq!(line("body,status", &whole), "{\"id\":7,\"status\":200,\"body\":{\"a\":  [1]} }\n");
-    let none = Item { status: None, latency_us: None, outcome: Outcome::SoftBlocked, ..item(None, None) };
+    let none = Item { status: None, latency_us: None, outcome: Some(Outcome::SoftBlocked), ..item(None, None) };
     assert_eq!(
         line(ALL, &none),
         "{\"id\":7,\"outcome\":\"soft_blocked\",\"attempts\":1,\"at\":\"2025-11-24T16:12:45.123456Z\"}\n"

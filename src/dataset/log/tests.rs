@@ -125,7 +125,7 @@ impl Crawl {
                 id: item,
                 url: None,
                 status: Some(200),
-                outcome: Outcome::Ok,
+                outcome: Some(Outcome::Ok),
                 attempts: 1,
                 at_us: item,
                 latency_us: Some(item),

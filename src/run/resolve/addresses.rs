@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use crawlmark_harness::units::Rate;
 use nix::ifaddrs::getifaddrs;
 
-use crate::cli::RunArgs;
+use crate::cli::{RobotsUse, RunArgs};
 use crate::crawl::proxy::Proxies;
 use crate::crawl::{ConnectTo, Family, Host, LocalIps, Lookups, Targets};
 use crate::error::Error;
@@ -148,19 +148,50 @@ pub(super) fn refuse_unlimited_strangers(
 
 /// Say why one of these hosts may be public; none if all are on this machine or in a private network.
 pub(super) fn stranger(hosts: &[Host], addresses: &[Vec<SocketAddr>], proxies: Option<&Proxies>) -> Option<String> {
-    hosts.iter().zip(addresses).enumerate().find_map(|(number, (host, addresses))| {
-        let is_unknown = proxies.is_some_and(|proxies| proxies.looks_up(number));
-        let literal = host.name().parse().ok().filter(|_| is_unknown);
-        match addresses.iter().map(SocketAddr::ip).chain(literal).find(|ip| !is_private(*ip)) {
-            Some(ip) => Some(format!(
-                "the URL's host has the address {ip}, which is neither this machine nor a private network"
-            )),
-            None if is_unknown && literal.is_none() && !host.name().eq_ignore_ascii_case("localhost") => {
-                Some(format!("the proxy looks up the address of the URL's host {}, which may be public", host.name()))
-            }
-            None => None,
+    (0..hosts.len().min(addresses.len())).find_map(|number| stranger_at(number, (hosts, addresses), proxies))
+}
+
+/// Say why this host may be public; none if it is on this machine or in a private network.
+fn stranger_at(
+    number: usize,
+    (hosts, addresses): (&[Host], &[Vec<SocketAddr>]),
+    proxies: Option<&Proxies>,
+) -> Option<String> {
+    let (host, addresses) = (&hosts[number], &addresses[number]);
+    let is_unknown = proxies.is_some_and(|proxies| proxies.looks_up(number));
+    let literal = host.name().parse().ok().filter(|_| is_unknown);
+    match addresses.iter().map(SocketAddr::ip).chain(literal).find(|ip| !is_private(*ip)) {
+        Some(ip) => {
+            Some(format!("the URL's host has the address {ip}, which is neither this machine nor a private network"))
         }
-    })
+        None if is_unknown && literal.is_none() && !host.name().eq_ignore_ascii_case("localhost") => {
+            Some(format!("the proxy looks up the address of the URL's host {}, which may be public", host.name()))
+        }
+        None => None,
+    }
+}
+
+/// Return the numbers of the hosts whose robots.txt is obeyed.
+///
+/// # Errors
+/// When it is to be, and the bundled target is crawled.
+pub(super) fn obeyed(
+    args: &RunArgs,
+    hosts: &[Host],
+    addresses: &[Vec<SocketAddr>],
+    proxies: Option<&Proxies>,
+) -> Result<Vec<usize>, Error> {
+    match args.throttling.robots {
+        RobotsUse::Ignore => Ok(Vec::new()),
+        RobotsUse::Honor if args.is_bundled() => Err(Error::Usage(
+            "--robots honor: the bundled target has no robots.txt. Give the URL of the target, or remove --robots"
+                .to_owned(),
+        )),
+        RobotsUse::Honor => Ok((0..hosts.len()).collect()),
+        RobotsUse::Auto => Ok((0..addresses.len())
+            .filter(|number| stranger_at(*number, (hosts, addresses), proxies).is_some())
+            .collect()),
+    }
 }
 
 fn is_private(address: IpAddr) -> bool {

@@ -187,6 +187,7 @@ pub(super) fn options(
         connect_rate,
         lookups: None,
         receive_stamps,
+        robots: None,
         session: None,
     })
 }

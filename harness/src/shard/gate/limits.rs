@@ -48,6 +48,15 @@ fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
 /// The number of an ID's host.
 pub(in crate::shard) type HostOf = Box<dyn Fn(u64) -> u32>;
 
+/// Permission to request an ID.
+pub(in crate::shard) type MayRequest = Box<dyn Fn(u64) -> bool>;
+
+/// Most IDs that are skipped at once: some tens of µs, after which the shard does what else it has to do.
+const MOST_SKIPPED: usize = 512;
+
+/// Time until more IDs are skipped.
+pub(super) const SKIP_PAUSE: Duration = Duration::from_micros(20);
+
 /// Work and limits of a shard, by which its gate decides.
 pub(super) struct Limits {
     supply: Supply,
@@ -92,6 +101,10 @@ pub(super) struct Limits {
     pub(super) lease: Nanos,
     /// IDs whose requests were let through and withdrawn at the end, before they were sent.
     returned: u64,
+    /// Permission to request an ID; none if all may be.
+    pub(super) may_request: Option<MayRequest>,
+    /// IDs that were skipped because they may not be requested, and are yet to be counted.
+    pub(super) skipped: Vec<u64>,
     /// When those were scheduled that found the queue full and are yet to be counted.
     pub(super) dropped: Vec<Nanos>,
     /// The timetable's use, noted when the gate is closed.
@@ -176,6 +189,8 @@ impl Limits {
             room_since: Nanos::default(),
             lease: Nanos(u64::MAX),
             returned: 0,
+            may_request: None,
+            skipped: Vec::new(),
             dropped: Vec::new(),
             left_over: LeftOver::default(),
         }
@@ -311,6 +326,9 @@ impl Limits {
         if now >= self.lease && !self.has_nothing() {
             return Asked::Blocked(Binding::Rate);
         }
+        if !self.skip_forbidden() {
+            return Asked::At(now.plus(SKIP_PAUSE), Binding::Idle);
+        }
         if self.plan.arrivals == Arrivals::Waves {
             self.left_in_wave = if self.under_way == 0 { self.plan.in_flight() } else { self.left_in_wave };
             if self.left_in_wave == 0 {
@@ -334,6 +352,19 @@ impl Limits {
             Err(Leave::Blocked(binding)) => Asked::Blocked(binding),
             Err(Leave::Go(_)) => Asked::Blocked(Binding::Idle),
         }
+    }
+
+    /// Skip the IDs that may not be requested, up to the first that may be. False if there were so many that the shard has other things to do
+    /// first.
+    pub(super) fn skip_forbidden(&mut self) -> bool {
+        let Some(may_request) = &self.may_request else { return true };
+        for _ in 0..MOST_SKIPPED {
+            match self.supply.first().filter(|id| !may_request(*id)) {
+                Some(_) => self.skipped.extend(self.supply.take_first()),
+                None => return true,
+            }
+        }
+        false
     }
 
     /// When to wake for a request that may go at `next`: then, or a moment later with those that come due in the meantime, as far

@@ -1,4 +1,4 @@
-//! What an attempt at a part says of itself at its end: `attempt.json`, and, once published, `RESULT`.
+//! Record of an attempt at a part, written at its end: `attempt.json`, and, once published, `RESULT`.
 
 use std::collections::BTreeMap;
 use std::io;

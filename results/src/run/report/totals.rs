@@ -70,7 +70,7 @@ impl Ledger {
         let planned: u64 = record.ids.iter().map(IdRange::len).sum();
         let items = record.stats.counters.items;
         let (not_attempted, lost) = if record.fault.is_some() {
-            let unknown = planned.saturating_sub(items.begun());
+            let unknown = planned.saturating_sub(items.dealt());
             let not_attempted = record.remaining.min(unknown);
             (not_attempted, unknown - not_attempted)
         } else {
@@ -83,7 +83,7 @@ impl Ledger {
     /// True if every item is in exactly one state.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
-        self.items.begun().saturating_add(self.not_attempted).saturating_add(self.lost) == self.planned
+        self.items.dealt().saturating_add(self.not_attempted).saturating_add(self.lost) == self.planned
     }
 
     /// True if its shard had more to do when it ended.

@@ -9,7 +9,7 @@ use crate::run::report::{
     BindingReport, IntervalRow, Report, ShardReport, Validity, Verdict, connections_in_words, is_full, longer,
     thresholds,
 };
-use crate::show::text::{capital, decimal, grouped, micros, seconds};
+use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
 use crawlmark_harness::stats::{Counters, Series};
 use crawlmark_harness::units::rounded_percent;
 
@@ -92,7 +92,11 @@ fn other(report: &Report) -> Option<String> {
 
 /// A run without a figure.
 fn unsent(report: &Report) -> Option<String> {
-    is_unsent(report).then(|| "No request was sent, so there are no figures".to_owned())
+    let skipped = report.ledger.skipped;
+    is_unsent(report).then(|| match skipped {
+        0 => "No request was sent, so there are no figures".to_owned(),
+        _ => format!("No request was sent: robots.txt forbids {}", counted(skipped, "item")),
+    })
 }
 
 /// A run of which nothing was measured.

@@ -127,6 +127,9 @@ fn ending(report: &Report) -> String {
         (Some(signal), _) => stopped(&format!(" by signal {signal}")),
         (None, None) if report.storage_failure.is_some() => stopped(&format!(" by {STORAGE_FAILURE}")),
         (None, Some(threshold)) => stopped(&format!(" by --stop-if '{threshold}'")),
+        (None, None) if is_unsent(report) && report.ledger.skipped > 0 => {
+            "nothing was sent: robots.txt forbids it".to_owned()
+        }
         (None, None) if is_unsent(report) => "nothing was sent".to_owned(),
         (None, None) => format!("finished after {after}{limit}"),
     };

@@ -5,8 +5,8 @@ use std::fmt::{Display, Write};
 use super::outcome::{SIGINT, STORAGE_FAILURE};
 use super::{merged, saved, times};
 use crate::run::report::{
-    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, LimitEvidence, PROXY, Report, TLS_TRUST,
-    ThrottlingReport, UNVERIFIED, WindowReport, Witness,
+    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, LimitEvidence, PROXY, Report, RobotsReport,
+    TLS_TRUST, ThrottlingReport, UNVERIFIED, WindowReport, Witness,
 };
 use crate::show::text::{bytes, counted, decimal, grouped, micros, rate_in_words, seconds};
 use crawlmark_harness::stats::{Series, TlsCounts};
@@ -25,6 +25,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let mut rows = vec![("target", report.plan.run.target.clone()), ("items", ledger(report)), ("rate", rate(report))];
     rows.extend(report.saved.as_ref().map(|crawl| ("saved", saved::row(crawl))));
     rows.extend(report.merged.as_ref().map(|parts| ("parts", merged::row(parts))));
+    rows.extend(report.robots.as_ref().map(|robots| ("robots.txt", robots_row(robots, &report.ledger))));
     if is_unsent(report) {
         // Its limits, its traffic and its CPU are those of the start alone.
         return rows;
@@ -96,6 +97,33 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
 /// True if nothing was sent, and nothing was to be.
 pub(super) fn is_unsent(report: &Report) -> bool {
     report.totals.attempts == 0 && report.totals.dropped == 0 && report.shards.iter().all(|shard| shard.fault.is_none())
+}
+
+/// Return what robots.txt kept away, and why.
+fn robots_row(robots: &RobotsReport, ledger: &Ledger) -> String {
+    let RobotsReport { crawl_delay_s, with_rules, unreachable, hosts, .. } = robots;
+    let mut row = format!(
+        "{} of {} skipped",
+        grouped(ledger.skipped),
+        counted(ledger.planned.saturating_sub(ledger.not_attempted), "item")
+    );
+    row += &match (with_rules, hosts.as_slice()) {
+        (1, [host]) => format!("; {} has rules", host.host),
+        (0, _) => "; no host has rules".to_owned(),
+        (several, _) => format!("; {} with rules", counted(u64::from(*several), "host")),
+    };
+    if let Some(delay) = crawl_delay_s {
+        let _ = write!(row, "; each host at most once per {} (crawl-delay)", seconds(*delay));
+    }
+    if *unreachable > 0 {
+        let _ = write!(
+            row,
+            "\nrobots.txt of {} cannot be fetched, so nothing of it may be crawled (RFC 9309): try again later, or use --robots ignore if \
+             you may",
+            counted(u64::from(*unreachable), "host")
+        );
+    }
+    row
 }
 
 fn rate(report: &Report) -> String {
@@ -459,7 +487,12 @@ fn witness_row(witness: &Witness, is_proxied: bool) -> String {
         }
         (Some(false), _) => format!("the target's own counts DIFFER: {}", witness.differences.join("; ")),
         (None, _) => {
-            "the target's own counts cannot be compared: a shard or a process of the target ended early".to_owned()
+            let again = witness.ledger.get("duplicate_ids").and_then(serde_json::Value::as_u64).unwrap_or(0);
+            format!(
+                "the target's own counts cannot be compared: a shard or a process of the target ended early; it had {} for IDs that it had \
+                 answered before",
+                counted(again, "request")
+            )
         }
     }
 }

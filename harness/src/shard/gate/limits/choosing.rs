@@ -2,7 +2,7 @@
 //!
 //! Called when the budget allows an attempt. It must not read a clock.
 
-use super::{Asked, Limits, Waits};
+use super::{Asked, Limits, SKIP_PAUSE, Waits};
 use crate::clock::Nanos;
 use crate::shard::host::Leave;
 use crate::shard::supply::{Next, Task};
@@ -80,6 +80,10 @@ impl Limits {
         // Nothing overtakes what was deferred for the same host, so there is no reason to look further once every host
         // has something.
         while self.behind.len() < self.hosts.len() {
+            if !self.skip_forbidden() {
+                self.refuse(&mut refusal, Leave::At(now.plus(SKIP_PAUSE), Binding::Idle));
+                break;
+            }
             let stretch = self.supply.stretch();
             let Some(id) = self.supply.take_first() else {
                 if let Next::At(due) = self.supply.next(now) {

@@ -62,8 +62,8 @@ fn saved(report: &Report) -> Result<(), String> {
     // The checkpoint of a shard with a fault may be damaged: its items are then those that it reported.
     let is_certain = report.storage_failure.is_none() && report.shards.iter().all(|shard| shard.fault.is_none());
     if let Some(last) = saved.sessions.last().filter(|_| is_certain) {
-        let ItemCounts { ok, not_found, failed, gave_up, .. } = report.ledger.items;
-        let ended = [ok, not_found, failed, gave_up].into_iter().fold(0, u64::saturating_add);
+        let ItemCounts { ok, not_found, failed, gave_up, skipped, .. } = report.ledger.items;
+        let ended = [ok, not_found, failed, gave_up, skipped].into_iter().fold(0, u64::saturating_add);
         equal("saved.sessions[last].items", last.items, "the items that ended", ended)?;
     }
     Ok(())
@@ -117,7 +117,7 @@ fn states(report: &Report, place: std::fmt::Arguments<'_>, ledger: &Ledger) -> R
     if report.validity.verdict == Verdict::Incomplete {
         return Ok(());
     }
-    let states = ledger.begun().saturating_add(ledger.not_attempted).saturating_add(ledger.lost);
+    let states = ledger.dealt().saturating_add(ledger.not_attempted).saturating_add(ledger.lost);
     equal(format_args!("{place}ledger.planned"), ledger.planned, "the sum of the states", states)
 }
 
@@ -125,7 +125,7 @@ fn states(report: &Report, place: std::fmt::Arguments<'_>, ledger: &Ledger) -> R
 fn outcomes(place: std::fmt::Arguments<'_>, totals: &Totals, ledger: &Ledger, told: bool) -> Result<(), String> {
     let field = |name: &str| format!("{place}{name}");
     let RequestCounts { attempts, retries, throttled, soft_blocked, redirects, .. } = totals.requests;
-    let ItemCounts { ok, not_found, failed, gave_up, aborted, unfinished } = ledger.items;
+    let ItemCounts { ok, not_found, failed, gave_up, aborted, unfinished, skipped: _ } = ledger.items;
     at_most(field("totals.retries"), retries, "totals.attempts", attempts)?;
     let first = attempts - retries;
     if told {

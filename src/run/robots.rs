@@ -1,0 +1,223 @@
+//! `--robots`: robots.txt of the hosts of a run (RFC 9309), fetched before the run by the crawl itself: one request per host, under the
+//! run's limits, from a process of its own.
+//!
+//! Which paths a robots.txt allows is the business of the crate `robotxt`; the shards skip the items whose paths it forbids.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use bytes::Bytes;
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
+use crawlmark_harness::process::usable_cpus;
+use crawlmark_harness::supervisor::{Interval, Live, Observer};
+use crawlmark_harness::units::{IdRange, Rate, RateShape};
+use crawlmark_results::run::report::{RobotsHost, RobotsOutcome, RobotsReport};
+use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
+
+use super::resolve::Resolved;
+use crate::crawl::{CrawlOptions, CrawlSpec, Expectations, HttpVersion, Targets, Template};
+use crate::dataset::manifest::{Bodies, Durability, Fields, Saved};
+use crate::dataset::record::{RecordText, SavedRecord};
+use crate::dataset::segment::{Frames, SegmentName};
+use crate::dataset::session::Session;
+use crate::error::Error;
+use crate::measure;
+
+/// Redirects of a robots.txt that are followed (RFC 9309, 2.3.1.2).
+const REDIRECTS: u32 = 5;
+
+/// Hosts that the report names.
+const NAMED_HOSTS: usize = 100;
+
+/// Directory of the files that were fetched, removed when it is dropped.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Observer of a fetch: nobody watches it.
+struct Unwatched;
+
+impl Observer for Unwatched {
+    fn progress(&mut self, _: &Live) {}
+
+    fn interval(&mut self, _: &Interval) {}
+}
+
+/// Fetch robots.txt of the hosts whose rules apply, and make the run obey: its shards skip what is forbidden, and the largest crawl-delay
+/// limits the rate of each host, which `slots` parts share. None if no host's rules apply.
+///
+/// # Errors
+/// When the fetch cannot be started, or is stopped.
+pub(super) fn obey(resolved: &mut Resolved, clock: Clock, slots: u32) -> Result<Option<RobotsReport>, Error> {
+    if resolved.robots.is_empty() {
+        return Ok(None);
+    }
+    let Fetched { rules, hosts, requests } = fetch(resolved, clock)?;
+    let delay = hosts.iter().filter_map(|host| host.crawl_delay_s).fold(0.0, f64::max);
+    let report = RobotsReport {
+        requests,
+        crawl_delay_s: Some(delay).filter(|delay| *delay > 0.0),
+        unreachable: count(&hosts, RobotsOutcome::Unreachable),
+        with_rules: count(&hosts, RobotsOutcome::Rules),
+        hosts: hosts.into_iter().take(NAMED_HOSTS).collect(),
+    };
+    resolved.spec.options.robots = Some(Arc::new(rules));
+    if let Some(delay) = report.crawl_delay_s {
+        let period = Duration::from_secs_f64(delay).saturating_mul(slots.max(1));
+        let delayed = Rate { permits: 1, period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX) };
+        let rate = &mut resolved.plan.per_host.rate;
+        *rate = Some(rate.filter(|rate| rate.per_second() < delayed.per_second()).unwrap_or(delayed));
+        resolved.plan = resolved.plan.clone().validate().map_err(|error| {
+            Error::Usage(format!("robots.txt asks for {delay} s between requests, and {error}. Or use --robots ignore"))
+        })?;
+    }
+    if let Some(rate) = resolved.plan.rate {
+        // What was fetched is paid for before the run, which begins with a whole burst.
+        sleep(
+            Duration::from_nanos(rate.period_ns / rate.permits.max(1))
+                .saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX)),
+        );
+    }
+    Ok(Some(report))
+}
+
+fn count(hosts: &[RobotsHost], outcome: RobotsOutcome) -> u32 {
+    u32::try_from(hosts.iter().filter(|host| host.outcome == outcome).count()).unwrap_or(u32::MAX)
+}
+
+/// Rules of the hosts of a run.
+struct Fetched {
+    /// By the host's number; none of a host whose rules do not apply.
+    rules: Vec<Option<Robots>>,
+    /// Hosts whose rules apply.
+    hosts: Vec<RobotsHost>,
+    /// Requests that were sent.
+    requests: u64,
+}
+
+/// Crawl robots.txt of each host whose rules apply. A host's number is that of its item.
+fn fetch(resolved: &Resolved, clock: Clock) -> Result<Fetched, Error> {
+    let (scratch, spec) = (scratch()?, &resolved.spec);
+    let hosts = spec.targets.hosts();
+    let lines = hosts.iter().map(|host| Template::as_written(&(host.origin() + "/robots.txt")));
+    let targets = Targets::collect(lines).map_err(|error| Error::Usage(error.to_string()))?;
+    let saved = Saved {
+        fields: "id,status,outcome,body".parse::<Fields>().map_err(Error::Usage)?,
+        bodies: Bodies::All,
+        max_body: BYTE_LIMIT as u64 + 1,
+        durability: Durability::Process,
+    };
+    let session = Session { place: scratch.0.clone(), number: 1, plan: String::new(), saved, cpus: usable_cpus() };
+    let request = spec.request.own(Some("GET"), &[], Some(Bytes::new()));
+    // The client of HTTP/2 follows no redirect.
+    let follow = if spec.http.version == HttpVersion::Http1 { REDIRECTS } else { 0 };
+    let fetching = CrawlSpec {
+        targets: Arc::new(targets),
+        request: request.map_err(|error| Error::Usage(error.to_string()))?,
+        expect: Expectations::new(Vec::new()).map_err(|error| Error::Usage(error.to_string()))?,
+        options: CrawlOptions { follow, shuffle: None, session: Some(session), ..spec.options.clone() },
+        ..spec.clone()
+    };
+    let plan = plan(&resolved.plan, hosts.len(), &resolved.robots)?;
+    let record = measure::crawl(&plan, &fetching, clock, &mut Unwatched)?;
+    if let Some(signal) = record.interrupted {
+        return Err(Error::StoppedBeforeRun(signal));
+    }
+    let agent = spec.request.product();
+    let mut fetched = Fetched { rules: vec![None; hosts.len()], hosts: Vec::new(), requests: 0 };
+    for number in &resolved.robots {
+        // Without a record, as of a fetch that could not be made: no URL may be crawled.
+        fetched.rules[*number] = Some(Robots::disallow_all());
+    }
+    fetched.requests = record.shards.iter().map(|shard| shard.stats.counters.requests.attempts_sent).sum();
+    let mut found = vec![None; hosts.len()];
+    read(&scratch.0, |record| {
+        let Some(number) = usize::try_from(record.id).ok().filter(|number| *number < hosts.len()) else { return };
+        let body = record.body().ok().flatten();
+        let is_good = record.outcome.as_ref().is_some_and(|RecordText(outcome)| outcome == "ok");
+        let access = match (record.status, &body) {
+            (Some(200..=299), Some(body)) if is_good => AccessResult::Successful(body.bytes()),
+            (Some(200..=299), None) if is_good => AccessResult::Successful(b""),
+            (Some(400..=499), _) if record.status != Some(429) => AccessResult::Unavailable,
+            _ => AccessResult::Unreachable,
+        };
+        let outcome = match access {
+            AccessResult::Successful(_) => RobotsOutcome::Rules,
+            AccessResult::Unavailable | AccessResult::TooManyRedirects => RobotsOutcome::None,
+            AccessResult::Unreachable => RobotsOutcome::Unreachable,
+        };
+        fetched.rules[number] = Some(Robots::from_access(access, Agent::Exact(agent)));
+        found[number] = Some((record.status, outcome));
+    })?;
+    fetched.hosts.extend(resolved.robots.iter().map(|number| {
+        let (status, outcome) = found[*number].unwrap_or((None, RobotsOutcome::Unreachable));
+        let rules = fetched.rules[*number].as_ref();
+        RobotsHost {
+            host: hosts[*number].origin(),
+            status,
+            outcome,
+            crawl_delay_s: rules.and_then(Robots::crawl_delay).map(|delay| delay.as_secs_f64()),
+        }
+    }));
+    Ok(fetched)
+}
+
+/// Return the plan of the fetch: an item for each host, under the limits of the run.
+fn plan(run: &RunPlan, hosts: usize, wanted: &[usize]) -> Result<RunPlan, Error> {
+    let ids = IdRange { start: 0, end: hosts as u64 };
+    let others = (ids.start..ids.end).filter(|number| !wanted.iter().any(|host| *host as u64 == *number));
+    let plan = RunPlan {
+        ids,
+        finished: others.map(|number| IdRange { start: number, end: number + 1 }).collect(),
+        shards: 1,
+        connections: run.connections.min(u32::try_from(wanted.len()).unwrap_or(u32::MAX)).max(1),
+        streams: 1,
+        shape: RateShape::Constant,
+        burst: run.rate.map_or(0, |rate| RunPlan::default_burst(&rate, 1)),
+        at_start: u64::from(run.rate.is_some()),
+        arrivals: Arrivals::Asap,
+        queue: None,
+        duration: None,
+        warmup: Duration::ZERO,
+        pinning: Pinning::None,
+        ..run.clone()
+    };
+    plan.validate().map_err(|error| Error::Usage(format!("--robots: {error}")))
+}
+
+/// Read the records that were fetched.
+fn read(place: &Path, mut each: impl FnMut(&SavedRecord<'_>)) -> Result<(), Error> {
+    let failed = |why: String| Error::unwritable(place)(std::io::Error::other(why));
+    for entry in fs::read_dir(place).map_err(Error::unwritable(place))? {
+        let path = entry.map_err(Error::unwritable(place))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if SegmentName::of_segment(&name).is_none() {
+            continue;
+        }
+        let file = File::open(&path).map_err(Error::unwritable(&path))?;
+        let mut frames = Frames::open(file).map_err(|error| failed(error.to_string()))?;
+        while let Some(frame) = frames.next_frame().map_err(|error| failed(error.to_string()))? {
+            let lines = str::from_utf8(frame.lines).map_err(|error| failed(error.to_string()))?;
+            for line in lines.lines() {
+                each(&SavedRecord::parse(line).map_err(|error| failed(error.to_string()))?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Make an empty directory that other users cannot read.
+fn scratch() -> Result<Scratch, Error> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let path = std::env::temp_dir().join(format!("crawlmark-robots-{}", std::process::id()));
+    fs::DirBuilder::new().mode(0o700).create(&path).map_err(Error::unwritable(&path))?;
+    Ok(Scratch(path))
+}

@@ -1,0 +1,121 @@
+//! `--robots`: what robots.txt forbids is not requested, counted, and recorded; its crawl-delay is kept.
+#![expect(clippy::unwrap_used, reason = "a test without its files is over")]
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+
+use crate::bad_input::call;
+use crate::run::{Run, crawl, program};
+use crate::scripted::{OK, Peer, with_server};
+
+/// Rules that forbid items 1, 10 to 19 but for 15, and those that end with 7.
+const RULES: &str = "User-agent: *\nDisallow: /\n\nUser-agent: CrawlMark\nDisallow: /items/1\nAllow: /items/15\nAllow: /items/2\n\
+                     Disallow: /*7$\n";
+
+/// Paths that were requested, with their counts.
+type Requested = Mutex<BTreeMap<String, u32>>;
+
+/// Serve `robots` as robots.txt, and every other path.
+fn serving<'a>(robots: &'a str, requested: &'a Requested) -> impl Fn(Peer) + Sync + 'a {
+    move |mut peer| {
+        while let Some(path) = peer.request() {
+            peer.send(if path == "/robots.txt" { robots } else { OK });
+            *requested.lock().unwrap().entry(path).or_default() += 1;
+        }
+    }
+}
+
+fn good(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+fn is_forbidden(id: u64) -> bool {
+    id != 15 && (id == 1 || (10..20).contains(&id) || id == 7) || id % 10 == 7 && !(20..30).contains(&id)
+}
+
+#[test]
+fn what_robots_txt_forbids_is_skipped_counted_and_recorded() {
+    let (requested, folder) = (Requested::default(), tempfile::tempdir().unwrap());
+    let items = folder.path().join("items");
+    let (robots, place) = (good(RULES), items.to_str().unwrap());
+    with_server(serving(&robots, &requested), |address| {
+        let line = format!(
+            "http://{address}/items/{{id}} --ids 0..60 --shards 2 -c 4 --robots honor --shuffle --save {place} --save-bodies all"
+        );
+        let report = crawl(&line);
+        let forbidden = (0..60).filter(|id| is_forbidden(*id)).count() as u64;
+        report.assert_states(&[("ok", 60 - forbidden), ("skipped", forbidden)]);
+        assert_eq!((report.count("/totals/attempts"), report.count("/robots/requests")), (60 - forbidden, 1));
+        assert_eq!(report.at("/robots/hosts/0/outcome"), &json!("rules"));
+        assert!(report.is_whole());
+    });
+    let requested = requested.into_inner().unwrap();
+    assert_eq!(requested["/robots.txt"], 1);
+    for id in 0..60 {
+        assert_eq!(requested.contains_key(&format!("/items/{id}")), !is_forbidden(id), "{id}");
+    }
+    let verified = call(folder.path(), &["verify", "items"]);
+    assert_eq!(verified.code, Some(0), "{}", verified.stdout);
+    let lines = Command::new(program()).args(["export", place, "--to", "jsonl", "--out", "-"]).output().unwrap().stdout;
+    let records: Vec<Value> =
+        String::from_utf8(lines).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 60);
+    for record in records {
+        let outcome = if is_forbidden(record["id"].as_u64().unwrap()) { "skipped" } else { "ok" };
+        assert_eq!(record["outcome"], outcome, "{record}");
+    }
+    let again = Run::start(["--resume", place]).end();
+    assert!(again.stderr().contains("nothing is left to crawl"), "{}", again.stderr());
+}
+
+#[test]
+fn without_a_robots_txt_all_is_crawled_and_with_a_broken_one_nothing() {
+    for (robots, states, outcome) in [
+        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", [("ok", 20)], "none"),
+        ("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", [("ok", 20)], "none"),
+        ("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", [("skipped", 20)], "unreachable"),
+        (
+            "HTTP/1.1 301 Moved\r\nlocation: http://127.0.0.1:1/robots.txt\r\ncontent-length: 0\r\n\r\n",
+            [("skipped", 20)],
+            "unreachable",
+        ),
+    ] {
+        let requested = Requested::default();
+        with_server(serving(robots, &requested), |address| {
+            let flags = "-n 20 --shards 2 -c 4 --robots honor --retries 1 --backoff 1ms";
+            let report = crawl(&format!("http://{address}/{{id}} {flags}"));
+            report.assert_states(&states);
+            assert_eq!(report.text("/robots/hosts/0/outcome"), outcome);
+        });
+    }
+}
+
+#[test]
+fn a_crawl_delay_is_the_rate_of_the_host() {
+    let (robots, requested) = (good("User-agent: *\nCrawl-delay: 0.05\n"), Requested::default());
+    with_server(serving(&robots, &requested), |address| {
+        let report = crawl(&format!("http://{address}/{{id}} -n 20 --shards 2 -c 4 --robots honor"));
+        report.assert_states(&[("ok", 20)]);
+        assert_eq!(report.number("/robots/crawl_delay_s"), 0.05);
+        assert_eq!(report.at("/plan/per_host/rate"), &json!({"permits": 1, "period_ns": 50_000_000}));
+        // 19 pauses of 50 ms, however fast the machine is; a burst may go at once.
+        assert!(report.number("/totals/duration_s") > 0.8, "{}", report.number("/totals/duration_s"));
+    });
+}
+
+#[test]
+fn a_host_on_this_machine_is_not_asked_unless_it_is_to_be() {
+    let (robots, requested) = (good("User-agent: *\nDisallow: /\n"), Requested::default());
+    with_server(serving(&robots, &requested), |address| {
+        let report = crawl(&format!("http://{address}/{{id}} -n 20 -c 4"));
+        report.assert_states(&[("ok", 20)]);
+        assert_eq!(report.json().get("robots"), None);
+    });
+    assert!(!requested.into_inner().unwrap().contains_key("/robots.txt"));
+    let refused = call(std::path::Path::new("."), &["run", "--robots", "honor"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("the bundled target has no robots.txt"), "{}", refused.stderr);
+}
