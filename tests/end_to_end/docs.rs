@@ -25,7 +25,7 @@ use crawlmark_harness::stats::FailureCause;
 use crawlmark_results::run::report::{Verdict, cause_in_words};
 use nix::sys::signal::Signal;
 
-use self::markdown::Page;
+use self::markdown::{Block, Page};
 use crate::process::{DEADLINE, signal, wait_for, working_in};
 use crate::run::program;
 
@@ -225,8 +225,16 @@ trap 'case "$BASH_COMMAND" in crawlmark*) ;; *) echo "failed: $BASH_COMMAND" ;; 
 fn run_page(page: &Page) {
     let readers = root().join("target/consumers/bin");
     let has_readers = readers.join("python").is_file();
+    let has_curl = Command::new("curl").arg("--version").output().is_ok();
+    let can_run = |block: &&Block| {
+        let can = (has_readers || !block.is("readers")) && (has_curl || !block.text.contains("curl "));
+        if !can {
+            eprintln!("skipped: {}:{}: a program that it uses is missing", page.path.display(), block.line);
+        }
+        can
+    };
     let runs = page.blocks.iter().filter(|block| block.is("sh") && block.is("run"));
-    let blocks: Vec<_> = runs.filter(|block| has_readers || !block.is("readers")).collect();
+    let blocks: Vec<_> = runs.filter(can_run).collect();
     if blocks.is_empty() {
         return;
     }
