@@ -337,17 +337,39 @@ fn assert_generated(path: &str, text: &str) {
     );
 }
 
-#[test]
-fn the_reference_of_commands_is_that_of_the_program() {
-    for (path, text) in commands::pages() {
-        assert_generated(&path, &text);
+/// The summary with an entry for each page of a list, below the entry of the list.
+fn listing(summary: &str, list: &str, pages: &[(String, String)]) -> String {
+    let mut text = String::new();
+    let mut is_below = false;
+    for line in summary.lines() {
+        if is_below && line.starts_with("  - ") {
+            continue;
+        }
+        text.push_str(line);
+        text.push('\n');
+        is_below = line.ends_with(&format!("(reference/{list})"));
+        for (path, page) in pages.iter().filter(|(path, _)| is_below && path != list) {
+            let title = page.lines().find_map(|line| line.strip_prefix("# ")).unwrap();
+            let _ = writeln!(text, "  - [{}](reference/{path})", title.trim_start_matches("crawlmark "));
+        }
     }
+    text
+}
+
+fn assert_listed(list: &str, pages: &[(String, String)]) {
+    let summary = fs::read_to_string(root().join("docs/src/SUMMARY.md")).unwrap();
+    assert_generated("../SUMMARY.md", &listing(&summary, list, pages));
 }
 
 #[test]
-fn the_reference_of_fields_is_that_of_the_schemas() {
-    for (path, text) in fields::pages(&root().join("results/schema")) {
-        assert_generated(&path, &text);
+fn the_reference_is_that_of_the_program_and_the_schemas() {
+    for (list, pages) in
+        [("commands.md", commands::pages()), ("json.md", fields::pages(&root().join("results/schema")))]
+    {
+        for (path, text) in &pages {
+            assert_generated(path, text);
+        }
+        assert_listed(list, &pages);
     }
 }
 
