@@ -51,7 +51,7 @@ pub(crate) enum Begun {
 /// Result of the publication.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Publication {
-    /// This attempt counts.
+    /// The attempt counts.
     Counts,
     /// Another one does.
     Lost,

@@ -102,16 +102,13 @@ pub(super) fn is_unsent(report: &Report) -> bool {
 /// Return what robots.txt kept away, and why.
 fn robots_row(robots: &RobotsReport, ledger: &Ledger) -> String {
     let RobotsReport { crawl_delay_s, with_rules, unreachable, hosts, .. } = robots;
-    let mut row = format!(
-        "{} of {} skipped",
-        grouped(ledger.skipped),
-        counted(ledger.planned.saturating_sub(ledger.not_attempted), "item")
-    );
-    row += &match (with_rules, hosts.as_slice()) {
-        (1, [host]) => format!("; {} has rules", host.host),
-        (0, _) => "; no host has rules".to_owned(),
-        (several, _) => format!("; {} with rules", counted(u64::from(*several), "host")),
+    let with_rules = match (with_rules, hosts.as_slice()) {
+        (1, [host]) => format!("{} has rules", host.host),
+        (0, _) => "no host has rules".to_owned(),
+        (several, _) => format!("{} with rules", counted(u64::from(*several), "host")),
     };
+    let looked_at = counted(ledger.planned.saturating_sub(ledger.not_attempted), "item");
+    let mut row = format!("{} of {looked_at} skipped; {with_rules}", grouped(ledger.skipped));
     if let Some(delay) = crawl_delay_s {
         let _ = write!(row, "; each host at most once per {} (crawl-delay)", seconds(*delay));
     }
