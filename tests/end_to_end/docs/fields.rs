@@ -12,10 +12,8 @@ const GENERATED: &str =
     "<!-- Generated from the schema: UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs:: -->\n\n";
 
 /// Openings of descriptions that say nothing yet, as in the sources.
-const RIDDLES: &[&str] = &[
-    "Why", "Whether", "How", "What", "Where", "Which", "Who", "Whose", "It", "This", "These", "That", "So many",
-    "The same",
-];
+const RIDDLES: &[&str] =
+    &["Why", "Whether", "How", "What", "Which", "Who", "Whose", "It", "This", "These", "That", "So many", "The same"];
 
 fn schemas(directory: &Path) -> Vec<(String, Value)> {
     let mut files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
