@@ -439,8 +439,8 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_has_the_exit_codes_of_the_help() {
-        let readme = include_str!("../README.md");
+    fn the_documents_have_the_exit_codes_of_the_help() {
+        let page = include_str!("../docs/src/reference/exit-codes.md");
         let (codes, _) = EXIT_CODES.split_once("\n\n").unwrap();
         let mut rows: Vec<String> = Vec::new();
         for line in codes.lines().skip(1) {
@@ -455,7 +455,7 @@ mod tests {
             let text = row.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ' || c == ',');
             let code = row.strip_suffix(text).unwrap().trim();
             let row = format!("\n| {code} | {text} |\n");
-            assert!(readme.contains(&row), "README.md lacks {row}");
+            assert!(page.contains(&row), "exit-codes.md lacks {row}");
         }
     }
 

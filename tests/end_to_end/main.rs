@@ -14,6 +14,7 @@ mod client;
 mod command;
 mod connections;
 mod dataset;
+mod docs;
 mod double;
 mod example;
 mod expect;

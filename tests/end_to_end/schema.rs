@@ -81,7 +81,7 @@ fn the_example_is_a_result_of_this_version() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example/result.json");
     // Reading checks the schema, the sums, and that the program itself takes it.
     let report = Report::read(&example);
-    assert!(report.at("/totals/ok_per_s").is_number(), "make it again by the command in README.md");
+    assert!(report.at("/totals/ok_per_s").is_number(), "make it again by the command in docs/src/reference/files.md");
 }
 
 #[test]

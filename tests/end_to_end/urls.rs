@@ -138,6 +138,14 @@ fn each_host_has_a_budget_of_its_own() {
 }
 
 #[test]
+fn a_rate_per_host_is_named_as_the_limit_of_a_run_with_a_higher_rate() {
+    let target = Target::start("--processes 1");
+    let ended = Urls::of_items(&[&target]).start("--ids 0..30 --shards 2 -c 8 --per-host-rate 20/s --rate 200").end();
+    let summary = std::fs::read_to_string(ended.result().join("summary.md")).unwrap();
+    assert!(summary.contains("/s instead of 200/s: --per-host-rate "), "{summary}");
+}
+
+#[test]
 fn each_host_has_connections_of_its_own() {
     let limits = "--processes 1 --latency 1ms --limit concurrency:3 --limit connections:3:over=503:name=connections";
     let targets = [Target::start(limits), Target::start(limits)];

@@ -181,7 +181,12 @@ fn bounds_s() -> impl Iterator<Item = f64> {
 fn write_histogram(text: &mut Text, series: &str, latency: &Latency) {
     let (Some(distribution), Some(mean_us)) = (latency.distribution(), latency.mean_us) else { return };
     let name = format!("crawlmark_{series}_seconds");
-    text.family(&name, MetricType::Histogram, "seconds", "Times of this series; see `latency` in results/README.md.");
+    text.family(
+        &name,
+        MetricType::Histogram,
+        "seconds",
+        "Times of this series; see `latency` in docs/src/reference/figures.md.",
+    );
     let mut cells = distribution.histogram().iter_recorded().peekable();
     let bucket = format!("{name}_bucket");
     let mut count = 0;

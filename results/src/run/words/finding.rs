@@ -77,7 +77,7 @@ fn other(report: &Report) -> Option<String> {
     let candidates: [fn(&Report) -> Option<String>; 5] = [unsent, client, throttling, not_found, stalls];
     let found = candidates.into_iter().find_map(|candidate| candidate(report));
     // The title has a limit that explains a shortfall.
-    let is_said = shortfall(report).is_some() && limit(report).is_some_and(|(_, by)| by != budget_flag(report));
+    let is_said = shortfall(report).is_some() && limit(report).is_some_and(|(_, by)| by != "--rate");
     let is_whole = report.validity.verdict != Verdict::Incomplete;
     let failed: Vec<&str> =
         report.gates.iter().filter(|gate| gate.ok == Some(false)).map(|gate| gate.unit.as_str()).collect();
@@ -318,13 +318,12 @@ fn share_of(report: &Report, n: u64) -> Option<f64> {
 /// The limit that held longest, for a notable part of the time, with that part. A rate that was not reached limited nothing, and
 /// neither did connections that were never all in use.
 pub(super) fn limit(report: &Report) -> Option<(f64, &'static str)> {
-    let flag = budget_flag(report);
     let is_reached = |by: &str| match by {
-        by if by == flag => constant_rate(report).is_none_or(|rate| report.totals.attempts_per_s >= rate * REACHED),
+        "--rate" => constant_rate(report).is_none_or(|rate| report.totals.attempts_per_s >= rate * REACHED),
         "connections" => are_connections_used(report),
         _ => true,
     };
-    limits(&report.binding, flag)
+    limits(&report.binding, budget_flag(report))
         .into_iter()
         .find(|(part, by)| *part >= NOTABLE && is_reached(by))
         .filter(|(_, by)| *by != IDLE)
@@ -341,7 +340,7 @@ fn pace(report: &Report) -> String {
     let connections = || connections_in_words(&report.plan.run);
     match limit(report) {
         Some((part, "connections")) => limited(report, &format!("the {}", connections()), part),
-        Some((_, by)) if by == budget_flag(report) && is_kept(report) => format!("{} requested", rate(report)),
+        Some((_, "--rate")) if is_kept(report) => format!("{} requested", rate(report)),
         Some((part, by)) => limited(report, by, part),
         None if report.binding == BindingReport::default() => format!("{} good", rate(report)),
         None if idle >= NOTABLE => {

@@ -3,7 +3,7 @@
 use super::failures::{causes_in_words, causes_named, clause, error_share, suspect};
 use super::finding::{RunEvent, client_fault, event, finding, is_client_slow, limit, starved};
 use super::gates::{brief, margin, parts, seen, value};
-use super::rows::{budget_flag, ended_in_warmup, is_unsent};
+use super::rows::{ended_in_warmup, is_unsent};
 use super::stalls::Stalls;
 use crate::run::report::{GateReport, Report, ShardReport, Verdict, thresholds};
 use crate::show::doc::{Severity, Status};
@@ -227,7 +227,7 @@ pub(super) fn shortfall(report: &Report) -> Option<String> {
     if answered_per_s >= requested * REACHED * (1.0 - failed) {
         return None;
     }
-    let by = limit(report).filter(|(_, by)| *by != budget_flag(report));
+    let by = limit(report).filter(|(_, by)| *by != "--rate");
     let by = by.map_or_else(String::new, |(part, by)| {
         let what = match (by, starved(report)) {
             ("throttle pauses", _) => "the target throttled, so this client paused",

@@ -228,8 +228,9 @@ fn g_ends_and_sums() {
 #[test]
 fn of_two_findings_the_verdict_is_the_one_to_know_first_and_the_guide_has_the_order() {
     let order = Verdict::ALL.map(|verdict| format!("`{}`", verdict.name())).join(", ");
-    let guide = include_str!("../../../../README.md").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(guide.contains(&order), "results/README.md lacks: {order}");
+    let guide =
+        include_str!("../../../../../docs/src/reference/verdicts.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(guide.contains(&order), "verdicts.md lacks: {order}");
     for (i, graver) in Verdict::ALL.into_iter().enumerate().skip(1) {
         for lesser in Verdict::ALL.into_iter().take(i).skip(1) {
             for both in [[lesser, graver], [graver, lesser]] {
