@@ -281,15 +281,18 @@ fn proxy(url: &str) -> String {
 pub(crate) fn may_be_secret(id: &str, values: &[String]) -> bool {
     /// Credentials of the bundled proxy (`serve`).
     const PROXY_AUTH: &str = "proxy_auth";
-    if id == PROXY {
-        return values.iter().any(|value| proxy(value) != *value);
-    }
     // A value may be flags itself, as in `--base '-a user:password'`.
     let words: Vec<String> = values.iter().flat_map(|value| shlex::split(value).unwrap_or_default()).collect();
-    matches!(treatment(id), Some((Record::Withheld, _)))
-        || id == PROXY_AUTH
-        || redact::words(&words) != words
-        || values.iter().any(|value| redact::text(value) != *value)
+    match treatment(id).map(|(record, _)| record) {
+        Some(Record::Withheld) => true,
+        Some(Record::Redacted) if id == PROXY => values.iter().any(|value| proxy(value) != *value),
+        Some(Record::Redacted) => values.iter().any(|value| redact::url(value) != *value),
+        Some(Record::AsTyped | Record::FromPlan | Record::Never) => false,
+        None => {
+            let in_text = values.iter().any(|value| redact::text(value) != *value);
+            id == PROXY_AUTH || in_text || redact::words(&words) != words
+        }
+    }
 }
 
 /// Recorded arguments of `run`; empty for another command.

@@ -239,6 +239,8 @@ fn rounds_do_not_see_what_configures_runs() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Whatever a text holds, the printed file gives it back.
     #[test]
     fn any_text_survives_a_printed_file(text in "\\PC{0,20}[\u{7f}\t\n]?[\"'\\\\]?") {
