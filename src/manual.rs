@@ -21,7 +21,8 @@ pub(crate) fn completions(args: CompletionsArgs) -> Result<u8, Error> {
 
 /// Prints the page of the program, or writes those of all commands, and returns the exit code.
 pub(crate) fn man(args: &ManArgs) -> Result<u8, Error> {
-    let command = Cli::command();
+    let mut command = Cli::command();
+    command.build();
     match &args.out {
         Some(place) => {
             fs::create_dir_all(place)

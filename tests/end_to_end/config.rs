@@ -8,9 +8,11 @@ use serde_json::Value;
 
 use crate::run::program;
 use crate::schema::complaints;
+use crate::target::Target;
 
 /// Flags of a run that is over at once.
-const SHORT: &str = "[run]\nitems = 64\nconnections = 4\nshards = 1\ntarget-processes = 1\nquiet = true\ntag = ['a=1']\nheader = ['x-key: hidden']\n";
+const SHORT: &str =
+    "[run]\nitems = 64\nconnections = 4\nshards = 1\nquiet = true\ntag = ['a=1']\nheader = ['x-key: k7f3']\n";
 
 fn crawlmark(place: &std::path::Path, words: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(program());
@@ -32,20 +34,22 @@ fn a_configured_run_is_repeated_by_its_recorded_command_line() {
     fs::write(place.path().join("crawl.toml"), SHORT).unwrap();
     let environment =
         [("CRAWLMARK_RUN_OUT", "first"), ("CRAWLMARK_RUN_CONNECTIONS", "8"), ("CRAWLMARK_CONFIG", "crawl.toml")];
-    let output = crawlmark(place.path(), &["run", "--seed", "7"], &environment);
+    // One that lasts: the address of a bundled target is part of the plan.
+    let target = Target::start("");
+    let output = crawlmark(place.path(), &["run", &target.url(), "--seed", "7"], &environment);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let first = result(&place.path().join("first"));
     assert_eq!(complaints(&first), Vec::<String>::new());
     let sources = serde_json::json!({
-        "items": "crawl.toml", "connections": "CRAWLMARK_RUN_CONNECTIONS", "shards": "crawl.toml", "target-processes": "crawl.toml",
+        "items": "crawl.toml", "connections": "CRAWLMARK_RUN_CONNECTIONS", "shards": "crawl.toml",
         "quiet": "crawl.toml", "tag": "crawl.toml", "header": "crawl.toml", "out": "CRAWLMARK_RUN_OUT",
     });
     assert_eq!(first["command"]["sources"], sources);
-    assert!(!fs::read_to_string(place.path().join("first/report.html")).unwrap().contains("hidden"));
+    assert!(!fs::read_to_string(place.path().join("first/report.html")).unwrap().contains("k7f3"));
     assert_eq!(first["command"]["withheld"], serde_json::json!(["--header 'x-key: ...'"]));
 
     let recorded = words(&first["command"]["arguments"]);
-    let again = [&recorded[1..], &["-H", "x-key: hidden", "--out", "second", "--quiet"]].concat();
+    let again = [&recorded[1..], &["-H", "x-key: k7f3", "--out", "second", "--quiet"]].concat();
     let output = crawlmark(place.path(), &again, &[]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let second = result(&place.path().join("second"));
