@@ -27,8 +27,17 @@ const PREFIX: &str = "CRAWLMARK_";
 /// Variable that names the file.
 const FILE: &str = "CRAWLMARK_CONFIG";
 
+/// Flags without which no configuration is read or printed.
+const FLAG: &str = "--config";
+const PRINT: &str = "--print-config";
+
 /// Arguments that no configuration has.
 const NEVER: [&str; 4] = ["help", "version", "config", "print_config"];
+
+/// True for a variable that may be of this program.
+fn is_ours(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+}
 
 /// True for a variable whose value could change what `crawlmark run` does.
 pub(crate) fn configures_run(name: &OsStr) -> bool {
@@ -52,6 +61,12 @@ impl Config {
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, Error> {
         let unchanged = |words| Ok(Self { words, sources: BTreeMap::new() });
+        let environment: Vec<_> = environment.into_iter().filter(|(name, _)| is_ours(name)).collect();
+        let asks =
+            |word: &OsString| [FLAG, PRINT].iter().any(|flag| word.as_encoded_bytes().starts_with(flag.as_bytes()));
+        if environment.is_empty() && !words.iter().any(asks) {
+            return unchanged(words);
+        }
         let Ok(typed) = Cli::matches_so_far(&words) else { return unchanged(words) };
         let Some((name, typed)) = typed.subcommand() else { return unchanged(words) };
         let program = built();
@@ -244,7 +259,7 @@ impl Variables {
         let prefix = prefix(command.get_name());
         let (mut file, mut values) = (None, BTreeMap::new());
         for (name, value) in environment {
-            let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)).map(str::to_owned) else { continue };
+            let Ok(name) = name.into_string() else { continue };
             let flag = name.strip_prefix(&prefix);
             if (name != FILE && flag.is_none()) || value.is_empty() {
                 continue;

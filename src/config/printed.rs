@@ -2,12 +2,13 @@
 
 use clap::{Arg, Command};
 
-use super::{Config, built, configurable, is_repeatable, is_switch, key, may_lack_value, prefix, raw};
+use super::{Config, PRINT, built, configurable, is_repeatable, is_switch, key, may_lack_value, prefix, raw};
 use crate::cli::{Cli, may_be_secret};
 
 impl Config {
     /// Return the text of a configuration file with what this command line gives; none if it does not ask for one.
     pub(crate) fn printed(&self) -> Option<String> {
+        self.words.iter().find(|word| *word == PRINT)?;
         let matches = Cli::matches_so_far(&self.words).ok()?;
         let (name, given) = matches.subcommand().filter(|(_, given)| given.get_flag("print_config"))?;
         let program = built();

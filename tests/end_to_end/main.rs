@@ -42,6 +42,7 @@ mod protocols;
 mod proxy;
 mod raw;
 mod recut;
+mod release;
 mod remade;
 mod report;
 mod request_file;
