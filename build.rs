@@ -26,8 +26,16 @@ fn main() {
     }
 }
 
-/// Commit of the sources and its date: that which cargo packaged, or that of the git repository whose root this is.
+/// Commit of the sources and its date: that which a packager names, that which cargo packaged, or that of the git repository whose root
+/// this is.
 fn commit() -> Option<(String, String)> {
+    let named = ["CRAWLMARK_COMMIT", "CRAWLMARK_DATE"].map(|name| {
+        println!("cargo::rerun-if-env-changed={name}");
+        env::var(name).ok().filter(|value| !value.is_empty())
+    });
+    if let [Some(commit), date] = named {
+        return Some((commit, date.unwrap_or_else(|| UNKNOWN.to_owned())));
+    }
     println!("cargo::rerun-if-changed={OF_PACKAGE}");
     if let Ok(text) = fs::read_to_string(OF_PACKAGE) {
         let (_, rest) = text.split_once("\"sha1\":")?;
