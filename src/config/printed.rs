@@ -13,18 +13,18 @@ impl Config {
         let (name, given) = matches.subcommand().filter(|(_, given)| given.get_flag("print_config"))?;
         let program = built();
         let command = program.find_subcommand(name)?;
-        let mut text = head(name);
+        let mut lines = vec![head(name)];
         let mut heading = "";
         for argument in configurable(command) {
             let of_it = argument.get_help_heading().unwrap_or_default();
             if of_it != heading {
-                text += &format!("\n# --- {of_it}\n");
+                lines.push(format!("\n# --- {of_it}\n"));
                 heading = of_it;
             }
             let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-            text += &format!("\n# {help}\n{}\n", line(command, argument, &raw(given, argument)));
+            lines.push(format!("\n# {help}\n{}\n", line(command, argument, &raw(given, argument))));
         }
-        Some(text)
+        Some(lines.concat())
     }
 }
 
