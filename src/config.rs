@@ -339,8 +339,9 @@ impl File {
                 let mut owners = program.get_subcommands().filter(|command| known(command, name).is_ok());
                 let hint = match owners.next() {
                     Some(owner) => format!(": write it below [{}]", owner.get_name()),
-                    None => nearest(&**name, commands())
-                        .map_or_else(String::new, |meant| format!(": did you mean [{meant}]?")),
+                    None => {
+                        nearest(name, commands()).map_or_else(String::new, |meant| format!(": did you mean [{meant}]?"))
+                    }
                 };
                 return Err(refuse(format!("`{name}` is not the table of a command{hint}")));
             };

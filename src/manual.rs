@@ -23,17 +23,14 @@ pub(crate) fn completions(args: CompletionsArgs) -> Result<u8, Error> {
 pub(crate) fn man(args: &ManArgs) -> Result<u8, Error> {
     let mut command = Cli::command();
     command.build();
-    match &args.out {
-        Some(place) => {
-            fs::create_dir_all(place)
-                .and_then(|()| clap_mangen::generate_to(command, place))
-                .map_err(Error::unwritable(place))?;
-        }
-        None => {
-            let mut page = Vec::new();
-            Man::new(command).render(&mut page).map_err(Error::Output)?;
-            terminal::print_data(&String::from_utf8_lossy(&page))?;
-        }
+    if let Some(place) = &args.out {
+        fs::create_dir_all(place)
+            .and_then(|()| clap_mangen::generate_to(command, place))
+            .map_err(Error::unwritable(place))?;
+    } else {
+        let mut page = Vec::new();
+        Man::new(command).render(&mut page).map_err(Error::Output)?;
+        terminal::print_data(&String::from_utf8_lossy(&page))?;
     }
     Ok(DONE)
 }

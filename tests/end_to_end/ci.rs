@@ -107,7 +107,7 @@ fn action() -> Workflow {
             variables.insert(name, value);
         }
     }
-    Workflow { bodies, variables }
+    Workflow { variables, bodies }
 }
 
 impl Workflow {
@@ -414,7 +414,7 @@ fn what_is_installed_exists_and_is_kept() {
     let git = |arguments: &[&str]| Command::new("git").args(["-C", root]).args(arguments).output();
     let has_history = git(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|said| said.stdout == b"false\n");
     if !has_history {
-        println!("the commit of the recipes is not looked up: there is no history here");
+        eprintln!("the commit of the recipes is not looked up: there is no history here");
     }
     let repository = if has_history { root } else { "" };
     let program = program().to_str().unwrap();

@@ -1,5 +1,5 @@
 //! What shells and man make of the program's completions and pages. A shell that is not installed is skipped, aloud.
-#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose program cannot be started is over")]
 
 use std::fs;
 use std::path::Path;
@@ -7,13 +7,14 @@ use std::process::{Command, Output, Stdio};
 
 use crate::run::program;
 
+#[expect(clippy::print_stderr, reason = "a shell that is not installed is skipped aloud")]
 fn output(program: &str, arguments: &[&str], place: &Path) -> Option<Output> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(place).env("HOME", place).env("TERM", "vt100").stdin(Stdio::null());
     match command.output() {
         Ok(output) => Some(output),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            println!("skipped: {program} is not installed");
+            eprintln!("skipped: {program} is not installed");
             None
         }
         Err(error) => panic!("{program}: {error}"),
