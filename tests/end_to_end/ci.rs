@@ -446,6 +446,8 @@ fn what_is_installed_exists_and_is_kept() {
     let mut all = [commits(GITHUB), commits(GITLAB), commits(WITH_ACTION)].concat();
     all.dedup();
     assert_eq!(all.len(), 1, "the recipes install one commit: {all:?}");
+    let has_action = git(&["cat-file", "-e", &format!("{}:action.yml", all[0])]).unwrap().status.success();
+    assert!(has_action || !has_history, "{} has no action: name a commit that is kept, in all of results/ci", all[0]);
 }
 
 #[test]
