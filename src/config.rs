@@ -246,7 +246,7 @@ impl Added {
     }
 }
 
-/// What the environment sets for a command.
+/// Values that the environment sets for a command.
 struct Variables {
     file: Option<String>,
     /// Values by the keys of their arguments, each with the name of its variable.
