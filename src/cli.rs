@@ -4,6 +4,7 @@
 //! | room | for |
 //! |---|---|
 //! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `selftest` | arguments and help of each command |
+//! | `manual` | arguments of `completions` and `man` |
 //! | `request`, `connections`, `throttling`, `proxy`, `tls`, `save`, `part` | groups of flags of `run`: requests; connections; throttling, retries and limits per host; proxies; https; saving what is crawled; parts of a crawl on several machines |
 //! | `cut`, `export` | parts of a saved result (`--from`, `--to`, `--steady`); exports (`--export`, `export`) |
 //! | `output` | output options of the commands that run rounds |
@@ -18,6 +19,7 @@ mod cut;
 mod export;
 mod ladder;
 mod line;
+mod manual;
 mod merge;
 mod output;
 mod part;
@@ -41,9 +43,11 @@ mod watch;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use crawlmark_harness::units::{parse_count, parse_duration};
 use crawlmark_results::run::gates::{Condition, ConditionError, Fault};
@@ -55,6 +59,7 @@ pub use connections::ConnectionArgs;
 pub use cut::{CutArgs, OutcomeFilter};
 pub use export::{CrawlFormat, Destination, Export, ExportArgs};
 pub use ladder::{LadderArgs, RungNumber};
+pub use manual::{CompletionsArgs, ManArgs};
 pub use merge::MergeArgs;
 pub use output::{FormArgs, OutputArgs};
 pub use part::PartArgs;
@@ -63,7 +68,7 @@ pub use plan::PlanArgs;
 pub(crate) use proxy::NO_PROXY;
 pub use proxy::ProxyArgs;
 pub use recorded::Typed;
-pub(crate) use recorded::{given_in_rounds, is_recorded, refused_in_rounds, resumed};
+pub(crate) use recorded::{given_in_rounds, is_recorded, may_be_secret, refused_in_rounds, resumed};
 pub(crate) use report::check_png;
 pub use report::{Ground, ReportArgs};
 pub use request::RequestArgs;
@@ -80,7 +85,7 @@ pub use watch::WatchArgs;
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]
-#[command(version, about, long_about = None, after_help = EXIT_CODES, max_term_width = 110)]
+#[command(version, long_version = LONG_VERSION, about, long_about = None, after_help = EXIT_CODES, max_term_width = 110)]
 pub struct Cli {
     /// Subcommand.
     #[command(subcommand)]
@@ -88,7 +93,43 @@ pub struct Cli {
     /// Use colors: auto (on a terminal without `NO_COLOR`), always, never
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto, hide_possible_values = true)]
     pub color: Color,
+    /// Take flags from the table of the command in FILE (TOML)
+    #[arg(long, global = true, value_name = "FILE", long_help = CONFIG)]
+    pub config: Option<PathBuf>,
+    /// Print a configuration file: the flags given, and the defaults
+    #[arg(long, global = true)]
+    pub print_config: bool,
 }
+
+/// Version with what build.rs found.
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit:   ",
+    env!("CRAWLMARK_COMMIT"),
+    "\ndate:     ",
+    env!("CRAWLMARK_DATE"),
+    "\ntarget:   ",
+    env!("CRAWLMARK_TARGET"),
+    "\nfeatures: ",
+    env!("CRAWLMARK_FEATURES"),
+);
+
+const CONFIG: &str = "\
+Take flags from the table of the command in FILE (TOML)
+
+Each flag is a key, by its long name; the URL is url. A list repeats a flag,
+and true is a flag without a value:
+
+  [run]
+  url = \"http://127.0.0.1:8080/items/{id}\"
+  rate = \"500/s\"
+  threshold = [\"service_p99 < 250ms\", \"error_rate < 1%\"]
+  shuffle = true
+
+A flag on the command line replaces the value of the environment
+(CRAWLMARK_RUN_RATE for --rate of `run`), which replaces that of the file. No file
+is read unless it is named here or in CRAWLMARK_CONFIG. The report says where each
+value came from. --print-config writes such a file, without secrets.";
 
 /// Use of colors in what is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -149,6 +190,19 @@ impl Cli {
         let (command, words) = (Self::command(), line::with_values(words));
         command.clone().try_get_matches_from(&words).map_err(|error| line::explained(error, &command, &words))
     }
+
+    /// Return the arguments of a command line that may lack some which are required: they may stand in a configuration.
+    ///
+    /// # Errors
+    /// As [`Self::matches`].
+    pub(crate) fn matches_so_far(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
+        match Self::matches(words) {
+            Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
+                Self::command().ignore_errors(true).try_get_matches_from(line::with_values(words))
+            }
+            matches => matches,
+        }
+    }
 }
 
 /// The commands.
@@ -202,6 +256,12 @@ pub enum Command {
     /// Measure this machine's measurement error against known answers
     #[command(after_help = selftest::EXAMPLES)]
     Selftest(SelftestArgs),
+    /// Print the completions of a shell: bash, zsh, fish, elvish, powershell
+    #[command(after_help = manual::COMPLETIONS)]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write those of all commands
+    #[command(after_help = manual::MAN)]
+    Man(ManArgs),
 }
 
 /// A number, or one that fits the machine.

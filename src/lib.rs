@@ -9,6 +9,7 @@
 //! | [`dataset`] | the saved crawl: segments, checkpoints, the writer |
 //! | `cluster` | a crawl on several machines: attempts at its parts |
 //! | [`cli`] | arguments of the command line, each checked by itself |
+//! | `config` | values of flags from a file (`--config`) and from the environment |
 //! | `error` | errors, and the exit code of each; `run` has that of a finished run |
 //! | [`crawl`] | the workload: performs an ID over HTTP/1.1 or HTTP/2 |
 //! | `target` | the bundled target as processes of its own |
@@ -18,7 +19,7 @@
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `process_list` | this command line without credentials, as other users see it |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
-//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -27,11 +28,13 @@ mod capacity;
 pub mod cli;
 mod cluster;
 mod compare;
+mod config;
 pub mod crawl;
 pub mod dataset;
 mod error;
 mod export;
 mod ladder;
+mod manual;
 mod measure;
 mod merge;
 mod patterns;
@@ -56,7 +59,8 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_results::show::text::wrapped;
 use crawlmark_results::show::visible;
 
-use crate::cli::{Cli, Command};
+use crate::cli::Command;
+use crate::config::Config;
 #[cfg(any(test, fuzzing))]
 pub use crate::run::request_file_laws;
 
@@ -66,8 +70,14 @@ pub fn main() -> ExitCode {
     // First of all: what a run takes to start counts from here.
     let clock = Clock::start();
     crawlmark_harness::process::prefer_small_pages();
-    let words: Vec<_> = std::env::args_os().collect();
-    let (cli, typed) = match Cli::of(&words) {
+    let config = match Config::read(std::env::args_os().collect(), std::env::vars_os()) {
+        Ok(config) => config,
+        Err(error) => return ended(Err(error)),
+    };
+    if let Some(file) = config.printed() {
+        return ended(terminal::print_data(&file).map(|()| error::DONE));
+    }
+    let (cli, typed) = match config.cli() {
         Ok(read) => read,
         // Help and version are "errors" that print to stdout and succeed; the rest is usage, exit 2.
         Err(error) => {
@@ -83,7 +93,15 @@ pub fn main() -> ExitCode {
     // Where that is not possible, they are as visible as on any command line.
     let _ = process_list::hide_credentials();
     terminal::set_color(cli.color);
-    match run::with_recorded_flags(cli, typed, &words).and_then(|(cli, typed)| execute(cli.command, typed, clock)) {
+    let executed = run::with_recorded_flags(cli, typed, config.words())
+        .map(|both| config.with_sources(both))
+        .and_then(|(cli, typed)| execute(cli.command, typed, clock));
+    ended(executed.map_err(|error| config.located(error)))
+}
+
+/// Return the exit code of what ended so, and say why it failed.
+fn ended(result: Result<u8, error::Error>) -> ExitCode {
+    match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             terminal::say(&(wrapped(&error.message(), terminal::columns_beside()).join("\n") + "\n"));
@@ -111,6 +129,8 @@ fn execute(command: Command, typed: cli::Typed, clock: Clock) -> Result<u8, erro
         Command::Export(args) => export::crawl::export(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Selftest(args) => selftest::selftest(&args),
+        Command::Completions(args) => manual::completions(args),
+        Command::Man(args) => manual::man(&args),
     }
 }
 

@@ -53,6 +53,7 @@ fn full() -> Report {
     report.command = Some(CommandLine {
         arguments: ["crawlmark", "run", "http://h/{id}", "--rate", "5k"].map(str::to_owned).to_vec(),
         withheld: vec!["--body ...".to_owned()],
+        sources: [("rate".to_owned(), "crawl.toml".to_owned())].into(),
     });
     let ledger = serde_json::json!({ "requests": 5 });
     report.witness = Some(Witness { agrees: Some(true), cut_off: 0, differences: Vec::new(), ledger });
@@ -204,7 +205,11 @@ fn what_a_run_did_not_have_is_left_out() {
     assert!(page.contains("No command line started this run"));
     for words in [&["rm", "-rf", "~"][..], &["crawlmark"], &["crawlmark", "rm"], &["./crawlmark", "run"], &[]] {
         let arguments = words.iter().map(|word| (*word).to_owned()).collect();
-        report.command = Some(CommandLine { arguments, withheld: vec!["rm -rf ~".to_owned()] });
+        report.command = Some(CommandLine {
+            arguments,
+            withheld: vec!["rm -rf ~".to_owned()],
+            sources: [("rm".to_owned(), "rm -rf /".to_owned())].into(),
+        });
         let page = self::page(&report);
         assert!(page.contains("No command can be shown for this result") && !page.contains("rm -rf"), "{words:?}");
     }
@@ -302,8 +307,11 @@ fn spoilt(text: &str) -> Report {
     report.latency.insert(text(), report.latency["service"].clone());
     report.environment.cpu_model = Some(text());
     report.environment.git_revision = Some(text());
-    report.command =
-        Some(CommandLine { arguments: vec!["crawlmark".to_owned(), "run".to_owned(), text()], withheld: vec![text()] });
+    report.command = Some(CommandLine {
+        arguments: vec!["crawlmark".to_owned(), "run".to_owned(), text()],
+        withheld: vec![text()],
+        sources: [(text(), text())].into(),
+    });
     report.budget.as_mut().unwrap().rate = text();
     let ledger = serde_json::json!({ text(): text() });
     report.witness = Some(Witness { agrees: Some(false), cut_off: 0, differences: vec![text()], ledger });

@@ -6,6 +6,7 @@
 //! on the machine are taken from the plan. A flag is recorded only if it is listed here, so that no new one can leak
 //! its value; a test fails when one is not listed at all.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::parser::ValueSource;
@@ -165,8 +166,16 @@ fn treatment(id: &str) -> Option<(Record, InRounds)> {
     ARGUMENTS.iter().find(of_it).map(|(record, in_rounds, _)| (*record, *in_rounds))
 }
 
-/// The first flag among these words after `run` that a round of a study cannot have, as in `--out`.
+/// The first flag among these words after `run` that a round of a study cannot have, as in `--out`. What it does is in its words and in
+/// no file, so that its command can be repeated.
 pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
+    const EVERYWHERE: [(&str, &str); 2] = [("config", "--config"), ("print_config", "--print-config")];
+    let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
+    let everywhere = Cli::matches(line).ok();
+    let is_given = |id| everywhere.as_ref().and_then(|all| all.value_source(id)) == Some(ValueSource::CommandLine);
+    if let Some((_, flag)) = EVERYWHERE.iter().find(|(id, _)| is_given(id)) {
+        return Some((*flag).to_owned());
+    }
     let refused = |argument: &Arg| match treatment(argument.get_id().as_str()) {
         Some((_, InRounds::Refused)) => Some(format!("--{}", argument.get_long()?)),
         _ => None,
@@ -196,7 +205,7 @@ fn on_line<'a>(command: &'a Command, matches: &'a ArgMatches) -> impl Iterator<I
 /// True if this program may have recorded this command line: `run` understands it, and all of its flags are recorded. One that somebody
 /// else wrote may harm people who repeat it.
 pub(crate) fn is_recorded(command: &CommandLine) -> bool {
-    let CommandLine { arguments, withheld } = command;
+    let CommandLine { arguments, withheld, sources: _ } = command;
     let Ok(matches) = Cli::matches(arguments) else { return false };
     let program = Cli::command();
     let Some((run, typed)) = program.find_subcommand("run").zip(matches.subcommand_matches("run")) else {
@@ -238,7 +247,7 @@ pub(crate) fn resumed(command: &CommandLine, words: &[String]) -> Result<Vec<Str
         return Err(missing);
     }
     let mut kept =
-        Typed { arguments: vec![Cli::command().get_name().to_owned(), "run".to_owned()], withheld: Vec::new() };
+        Typed { arguments: vec![Cli::command().get_name().to_owned(), "run".to_owned()], ..Typed::default() };
     let (program, matches) = (Cli::command(), Cli::matches(&command.arguments));
     let run = program.find_subcommand("run").zip(matches.as_ref().ok().and_then(|all| all.subcommand_matches("run")));
     for argument in run.into_iter().flat_map(|(run, matches)| on_line(run, matches)) {
@@ -268,11 +277,30 @@ fn proxy(url: &str) -> String {
     parsed.unwrap_or_else(|_| if url == NO_PROXY { NO_PROXY } else { "..." }.to_owned())
 }
 
+/// True if these values of an argument, of any command, may hold a secret.
+pub(crate) fn may_be_secret(id: &str, values: &[String]) -> bool {
+    /// Credentials of the bundled proxy (`serve`).
+    const PROXY_AUTH: &str = "proxy_auth";
+    // A value may be flags itself, as in `--base '-a user:password'`.
+    let words: Vec<String> = values.iter().flat_map(|value| shlex::split(value).unwrap_or_default()).collect();
+    match treatment(id).map(|(record, _)| record) {
+        Some(Record::Withheld) => true,
+        Some(Record::Redacted) if id == PROXY => values.iter().any(|value| proxy(value) != *value),
+        Some(Record::Redacted) => values.iter().any(|value| redact::url(value) != *value),
+        Some(Record::AsTyped | Record::FromPlan | Record::Never) => false,
+        None => {
+            let in_text = values.iter().any(|value| redact::text(value) != *value);
+            id == PROXY_AUTH || in_text || redact::words(&words) != words
+        }
+    }
+}
+
 /// Recorded arguments of `run`; empty for another command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Typed {
     arguments: Vec<String>,
     withheld: Vec<String>,
+    sources: BTreeMap<String, String>,
 }
 
 impl Typed {
@@ -281,7 +309,7 @@ impl Typed {
         // The plan of parts has the flags of the run that each part is.
         let typed = matches.subcommand_matches("run").or_else(|| matches.subcommand_matches("plan"));
         let Some((run, typed)) = command.find_subcommand("run").zip(typed) else { return Self::default() };
-        let mut all = Self { arguments: vec![command.get_name().to_owned(), "run".to_owned()], withheld: Vec::new() };
+        let mut all = Self { arguments: vec![command.get_name().to_owned(), "run".to_owned()], ..Self::default() };
         for argument in on_line(run, typed) {
             let id = argument.get_id().as_str();
             let values: Vec<String> =
@@ -331,7 +359,14 @@ impl Typed {
     /// Without what depends on the machine.
     #[must_use]
     pub fn into_command(self) -> CommandLine {
-        CommandLine { arguments: self.arguments, withheld: self.withheld }
+        CommandLine { arguments: self.arguments, withheld: self.withheld, sources: self.sources }
+    }
+
+    /// Record where the values of arguments came from that were not typed, by the names of the arguments.
+    #[must_use]
+    pub fn with_sources(mut self, sources: &BTreeMap<String, String>) -> Self {
+        self.sources.clone_from(sources);
+        self
     }
 
     /// With what depended on the machine as it is in the plan.
@@ -347,7 +382,7 @@ impl Typed {
             self.arguments.extend(["--proxy".to_owned(), url.clone()]);
             self.withheld.extend(url.contains("...@").then(|| IN_PROXY.to_owned()));
         }
-        CommandLine { arguments: self.arguments, withheld: self.withheld }
+        CommandLine { arguments: self.arguments, withheld: self.withheld, sources: self.sources }
     }
 }
 
@@ -419,7 +454,7 @@ mod tests {
         let of = |arguments: &[&str], withheld: &[&str]| {
             let [arguments, withheld] =
                 [arguments, withheld].map(|words| words.iter().map(|word| (*word).to_owned()).collect());
-            is_recorded(&CommandLine { arguments, withheld })
+            is_recorded(&CommandLine { arguments, withheld, ..CommandLine::default() })
         };
         let plain = ["crawlmark", "run", "http://h/?token=...", "--rate", "5k", "--shards", "2"];
         assert!(of(&plain, &[WHOLE[0], IN_QUERY, IN_INPUT[0].1, "--header 'x-key: ...'"]));
@@ -429,7 +464,7 @@ mod tests {
             typed(&["run", "-a", "u:p", "--json-body", "1", "--shuffle"]),
             typed(&["run", "--bearer-env", "TOKEN", "--body-file", "x", "--compressed"]),
         ] {
-            assert!(is_recorded(&CommandLine { arguments: own.arguments, withheld: own.withheld }));
+            assert!(is_recorded(&own.into_command()));
         }
         for part in ["rm -rf ~", "--header 'a: ...'; rm '", "--header 'a: b'", "--body x"] {
             assert!(!of(&plain, &[part]), "{part}");

@@ -22,6 +22,7 @@ use nix::sys::signal::Signal;
 use super::flags::PORT;
 use super::service::Service;
 use crate::cli::given_in_rounds;
+use crate::config::configures_run;
 use crate::error::Error;
 use crate::terminal::Stages;
 
@@ -228,6 +229,10 @@ impl<'a> Rounds<'a> {
         }
         run.arg("--out").arg(place);
         let [report, complaints] = [&said.report, &said.complaints].map(|file| file.try_clone().map_err(Error::Output));
+        // The words say all that a round does, so that its command can be repeated.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| configures_run(name)) {
+            run.env_remove(name);
+        }
         run.stdin(Stdio::null()).stdout(report?).stderr(complaints?);
         // The round is no part of this process group, so that Ctrl-Z has to be passed on.
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;

@@ -21,6 +21,9 @@ use crate::run::program;
 const GITHUB: &str = include_str!("../../results/ci/github-actions.yml");
 const GITLAB: &str = include_str!("../../results/ci/gitlab-ci.yml");
 
+const ACTION: &str = include_str!("../../action.yml");
+const WITH_ACTION: &str = include_str!("../../results/ci/github-action.yml");
+
 /// The job in both that compares.
 const COMPARE: &str = "compare";
 
@@ -89,7 +92,30 @@ fn gitlab() -> Workflow {
     Workflow { bodies: bodies.collect(), variables }
 }
 
+/// The action, with the defaults of its inputs as its steps get them.
+fn action() -> Workflow {
+    let action = load(ACTION);
+    let inputs: BTreeMap<String, String> =
+        entries(&action["inputs"]).map(|(name, input)| (name, scalar(&input["default"]))).collect();
+    let (mut bodies, mut variables) = (Vec::new(), BTreeMap::new());
+    for step in action["runs"]["steps"].as_sequence().unwrap() {
+        let Some(run) = step.as_mapping_get("run").map(scalar) else { continue };
+        bodies.push(ShellStep { job: scalar(&step["name"]), text: run });
+        for (name, value) in step.as_mapping_get("env").map(scalars).unwrap_or_default() {
+            let input = value.strip_prefix("${{ inputs.").and_then(|value| value.strip_suffix(" }}"));
+            let value = input.map_or_else(String::new, |input| inputs[input].clone());
+            variables.insert(name, value);
+        }
+    }
+    Workflow { variables, bodies }
+}
+
 impl Workflow {
+    /// The step of this name.
+    fn step(&self, name: &str) -> &str {
+        &self.bodies.iter().find(|body| body.job == name).unwrap().text
+    }
+
     /// The shell of the job's step that runs `crawlmark`.
     fn calling(&self, job: &str) -> &str {
         let mut found = self.bodies.iter().filter(|body| body.job == job && calls(&body.text) > 0);
@@ -166,7 +192,10 @@ impl Runner {
             .env("CALLS", self.path("calls"))
             .env("STUB_CODE", "0")
             .env("GITHUB_STEP_SUMMARY", self.path("summary"))
+            .env("GITHUB_OUTPUT", self.path("output"))
+            .env("GITHUB_PATH", self.path("path"))
             .env("GITHUB_SHA", "0123abc")
+            .env("HOME", &work)
             .env("RUNNER_TEMP", &work)
             .env("CI_COMMIT_SHA", "0123abc")
             .env("CI_PROJECT_DIR", &work)
@@ -364,4 +393,132 @@ fn a_token_reaches_curl_and_no_log() {
     let read = |name: &str| fs::read_to_string(runner.path("calls").join(name)).unwrap();
     assert_eq!(read("config"), "header = \"PRIVATE-TOKEN: glpat-secret\"\n");
     assert!(!read("arguments").contains("secret") && read("arguments").contains("body@comparison/summary.md"));
+}
+
+/// Stands for cargo: installs this build's program if it is asked for a commit that the repository has, or for the sources of the action.
+const CARGO: &str = r#"#!/bin/bash
+[ "$1" = install ] && [ "$2" = --locked ] && [ "$3" = --root ] || exit 9
+case $5 in
+--git) [ "$6" = https://github.com/crawlmark/crawlmark ] && [ "$7" = --rev ] && [ "$9" = crawlmark ] || exit 8
+       [ -z "$REPOSITORY" ] || git -C "$REPOSITORY" cat-file -e "$8^{commit}" || exit 7 ;;
+--path) grep -q '^name = "crawlmark"$' "$6/Cargo.toml" || exit 6 ;;
+*) exit 5 ;;
+esac
+echo x >> ../calls/cargo
+mkdir -p "$4/bin" && ln -s "$PROGRAM" "$4/bin/crawlmark"
+"#;
+
+#[test]
+fn what_is_installed_exists_and_is_kept() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let git = |arguments: &[&str]| Command::new("git").args(["-C", root]).args(arguments).output();
+    let has_history = git(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|said| said.stdout == b"false\n");
+    if !has_history {
+        eprintln!("the commit of the recipes is not looked up: there is no history here");
+    }
+    let repository = if has_history { root } else { "" };
+    let program = program().to_str().unwrap();
+    let mut installed = 0;
+    for workflow in [github(), gitlab(), action()] {
+        for body in workflow.bodies.iter().filter(|body| body.text.contains("cargo install")) {
+            let runner = Runner::new();
+            runner.script("bin/cargo", CARGO);
+            let more = [("REPOSITORY", repository), ("PROGRAM", program), ("SOURCE", root)];
+            // The second time it is in the cache.
+            for _ in 0..2 {
+                let ended = runner.run(
+                    &format!("{}\nexport PATH=~/.crawlmark/bin:$PATH\ncrawlmark -V", body.text),
+                    &workflow.variables,
+                    &more,
+                );
+                assert_eq!(ended.code, Some(0), "{}: {}", body.job, ended.said);
+                assert!(ended.said.starts_with("crawlmark "), "{}", ended.said);
+            }
+            assert_eq!(fs::read_to_string(runner.path("calls/cargo")).unwrap(), "x\n");
+            installed += 1;
+        }
+    }
+    assert_eq!(installed, 4);
+    let commits = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_ascii_hexdigit());
+        words.filter(|word| word.len() == 40).map(str::to_owned).collect()
+    };
+    let mut all = [commits(GITHUB), commits(GITLAB), commits(WITH_ACTION)].concat();
+    all.dedup();
+    assert_eq!(all.len(), 1, "the recipes install one commit: {all:?}");
+    let has_action = git(&["cat-file", "-e", &format!("{}:action.yml", all[0])]).unwrap().status.success();
+    assert!(has_action || !has_history, "{} has no action: name a commit that is kept, in all of results/ci", all[0]);
+}
+
+#[test]
+fn the_action_compares_two_commits_of_a_repository() {
+    let action = action();
+    let runner = Runner::with_services(["5ms", "10ms"]);
+    let line = "exec crawlmark serve --processes 1 --latency $(cat latency) --listen 127.0.0.1:{port}";
+    let history = "rm -rf base candidate && git init -q . && git config user.name a && git config user.email a@b && for latency in 5ms 10ms; do \
+        echo $latency > latency; git add latency; git commit -qm $latency; done";
+    let set_up = runner.run(history, &BTreeMap::new(), &[]);
+    assert_eq!(set_up.code, Some(0), "{}", set_up.said);
+    let more = [("START", line), ("BUILD", "cp latency built"), ("LOAD", "-n 256 -c 16 -s 1")];
+    let built = runner.run(action.step("Build both commits"), &action.variables, &more);
+    assert_eq!(built.code, Some(0), "{}", built.said);
+    let ended = runner.run(action.step("Compare"), &action.variables, &more);
+    let contest = fs::read_to_string(runner.path("work/comparison/comparison.json")).unwrap();
+    if is_too_disturbed(&serde_json::from_str(&contest).unwrap()) {
+        return;
+    }
+    assert_eq!(ended.code, Some(3), "{}", ended.said);
+    assert_eq!(fs::read_to_string(runner.path("output")).unwrap(), "verdict=regression\ndirectory=comparison\n");
+    runner.script("bin/gh", "#!/bin/sh\nprintf '%s ' \"$@\" > ../calls/gh\n");
+    let ended = runner.run(action.step("Comment"), &action.variables, &[("NUMBER", "7")]);
+    assert_eq!(ended.code, Some(0), "{}", ended.said);
+    let told = fs::read_to_string(runner.path("calls/gh")).unwrap();
+    assert_eq!(told, "pr comment 7 --edit-last --create-if-none --body-file comparison/summary.md ");
+}
+
+#[test]
+fn the_action_reports_each_verdict_and_refuses_to_start_nothing() {
+    let action = action();
+    for (code, strict, ends, verdict) in [
+        ("0", "false", 0, "pass"),
+        ("3", "false", 3, "regression"),
+        ("5", "false", 0, "inconclusive"),
+        ("5", "true", 5, "inconclusive"),
+        ("1", "false", 1, "error"),
+    ] {
+        let runner = Runner::with_stubs();
+        let ended = runner.run(action.step("Compare"), &action.variables, &[("STUB_CODE", code), ("STRICT", strict)]);
+        assert_eq!(ended.code, Some(ends), "{code}: {}", ended.said);
+        let output = fs::read_to_string(runner.path("output")).unwrap();
+        assert!(output.starts_with(&format!("verdict={verdict}\n")), "{output}");
+    }
+    let ended = Runner::with_stubs().run(action.step("Build both commits"), &action.variables, &[]);
+    assert!(ended.code == Some(2) && ended.said.contains("The input start is missing"), "{}", ended.said);
+    let ended = Runner::with_stubs().run(action.step("Comment"), &action.variables, &[]);
+    assert_eq!((ended.code, ended.said.as_str()), (Some(0), "There is no comparison to comment on.\n"));
+}
+
+#[test]
+fn the_recipe_of_the_action_sets_inputs_that_it_has() {
+    let (action, recipe) = (load(ACTION), load(WITH_ACTION));
+    let inputs: Vec<String> = entries(&action["inputs"]).map(|(name, _)| name).collect();
+    let (mut set, mut jobs) = (Vec::new(), 0);
+    for (job, what) in entries(&recipe["jobs"]) {
+        jobs += 1;
+        assert!(what["timeout-minutes"].as_integer().is_some(), "{job}");
+        for step in what["steps"].as_sequence().unwrap() {
+            if scalar(&step["uses"]).starts_with("crawlmark/") {
+                set.extend(entries(&step["with"]).map(|(name, _)| name));
+            }
+        }
+    }
+    assert!(jobs == 2 && set.iter().all(|name| inputs.contains(name)), "{set:?} {inputs:?}");
+    // No text of a pull request is part of a script, and only the step that comments has a token.
+    for step in action["runs"]["steps"].as_sequence().unwrap() {
+        let Some(run) = step.as_mapping_get("run").map(scalar) else { continue };
+        assert!(!run.contains("${{"), "{run}");
+        let has_token =
+            step.as_mapping_get("env").is_some_and(|env| scalars(env).values().any(|value| value.contains("token")));
+        assert_eq!(has_token, scalar(&step["name"]) == "Comment");
+    }
 }

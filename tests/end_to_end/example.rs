@@ -1,4 +1,5 @@
-//! `examples/memcached`, a workload that is not HTTP: the engine and the results serve it as they serve a crawl.
+//! `examples/memcached`, a workload that is not HTTP: the engine and the results serve it as they serve a crawl; and
+//! `examples/read_result`, which reads what they save.
 #![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
 
 use std::fs;
@@ -23,10 +24,16 @@ fn memcached(mut peer: Peer) {
     }
 }
 
+/// Path of an example, which is built with the tests.
+fn example(name: &str) -> PathBuf {
+    let example = program().with_file_name("examples").join(name);
+    assert!(example.is_file(), "there is no {}: run `cargo build --examples`", example.display());
+    example
+}
+
 /// Runs the example against `serve`: its exit code, what it printed, and the directory that it saved.
 fn run(serve: impl Fn(Peer) + Sync, args: &[&str]) -> (Option<i32>, String, PathBuf, tempfile::TempDir) {
-    let example = program().with_file_name("examples").join("memcached");
-    assert!(example.is_file(), "there is no {}: run `cargo build --examples`", example.display());
+    let example = example("memcached");
     let place = tempfile::tempdir().unwrap();
     let output = with_server(serve, |address| {
         let mut command = Command::new(example);
@@ -77,4 +84,15 @@ fn its_failures_are_counted_by_kind_and_make_the_run_invalid() {
     assert!(report.at("/validity/reasons").to_string().contains("100 % of requests failed"), "{printed}");
     assert_eq!((code, report.count("/totals/bytes_received")), (Some(0), 0));
     assert_eq!(report.count("/latency/ttfb/count"), 0, "no first byte without a byte");
+}
+
+#[test]
+fn a_saved_result_is_read_by_the_library() {
+    let result = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
+    let output = Command::new(example("read_result")).arg(result).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && said.starts_with("example: "), "{said}");
+    assert!(said.contains(" items/s, ") && said.contains("  p99 ") && said.contains(" ms\n"), "{said}");
+    let output = Command::new(example("read_result")).arg("/no/such/result").output().unwrap();
+    assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("/no/such/result"));
 }

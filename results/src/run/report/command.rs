@@ -1,5 +1,7 @@
 //! Command line of a run, recorded so that the run can be repeated.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The command line that asks for the same plan again. Made by the reader of the one that was typed: the plan alone does not
@@ -10,6 +12,9 @@ pub struct CommandLine {
     pub arguments: Vec<String>,
     /// Parts to be added by hand because they may be secret, or were never seen: for people.
     pub withheld: Vec<String>,
+    /// Arguments that were not typed, by their names, and where their values came from: a file, or a variable of the environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, String>,
 }
 
 impl CommandLine {

@@ -11,9 +11,13 @@ pub(super) fn parts(report: &Report) -> Doc {
     let doc = Doc::default();
     let doc = match &report.command {
         Some(command) if !command.is_of_run() => doc.text("No command can be shown for this result; see its plan."),
-        Some(CommandLine { arguments, withheld }) => doc
+        Some(CommandLine { arguments, withheld, sources }) => doc
             .commands("", vec![shell(arguments)])
-            .list("Left out (secret or unknown), add by hand:", withheld.clone()),
+            .list("Left out (secret or unknown), add by hand:", withheld.clone())
+            .list(
+                "Not typed, but configured:",
+                sources.iter().map(|(name, source)| format!("{name}: {source}")).collect(),
+            ),
         None => doc.text("No command line started this run; see its plan."),
     };
     doc.text(format!("Plan hash (identical plans share it): {}", report.plan.config_hash))

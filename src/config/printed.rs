@@ -1,0 +1,83 @@
+//! The file that `--print-config` prints: every flag of the command with its help; those that are given, and the defaults as comments.
+
+use clap::{Arg, Command};
+
+use super::{Config, PRINT, built, configurable, is_repeatable, is_switch, key, may_lack_value, prefix, raw};
+use crate::cli::{Cli, may_be_secret};
+
+impl Config {
+    /// Return the text of a configuration file with what this command line gives; none if it does not ask for one.
+    pub(crate) fn printed(&self) -> Option<String> {
+        self.words.iter().find(|word| *word == PRINT)?;
+        let matches = Cli::matches_so_far(&self.words).ok()?;
+        let (name, given) = matches.subcommand().filter(|(_, given)| given.get_flag("print_config"))?;
+        let program = built();
+        let command = program.find_subcommand(name)?;
+        let mut lines = vec![head(name)];
+        let mut heading = "";
+        for argument in configurable(command) {
+            let of_it = argument.get_help_heading().unwrap_or_default();
+            if of_it != heading {
+                lines.push(format!("\n# --- {of_it}\n"));
+                heading = of_it;
+            }
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            lines.push(format!("\n# {help}\n{}\n", line(command, argument, &raw(given, argument))));
+        }
+        Some(lines.concat())
+    }
+}
+
+fn head(name: &str) -> String {
+    format!(
+        "# Configuration of `crawlmark {name}`: crawlmark {name} --config FILE\n\
+         #\n\
+         # Each key is a flag by its long name. Lines that begin with `#` show defaults, or the form of a value.\n\
+         # The command line replaces the environment ({}FLAG), and that replaces this file.\n\n[{name}]\n",
+        prefix(name)
+    )
+}
+
+/// The line of an argument: its values, or as a comment its default.
+fn line(command: &Command, argument: &Arg, values: &[String]) -> String {
+    let key = key(argument);
+    if values.is_empty() {
+        return format!("# {key} = {}", default(argument));
+    }
+    if may_be_secret(argument.get_id().as_str(), values) {
+        let variable = prefix(command.get_name()) + &key.to_uppercase().replace('-', "_");
+        return format!("# {key} = {}  # left out, because it may be a secret: set {variable}", default(argument));
+    }
+    format!("{key} = {}", value(argument, values))
+}
+
+fn value(argument: &Arg, values: &[String]) -> String {
+    let all: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+    match &*all {
+        _ if is_switch(argument) => "true".to_owned(),
+        [one] if !is_repeatable(argument) => one.clone(),
+        all => format!("[{}]", all.join(", ")),
+    }
+}
+
+/// The default of an argument, or the form of its value.
+fn default(argument: &Arg) -> String {
+    let defaults: Vec<String> =
+        argument.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
+    let names = argument.get_value_names().unwrap_or_default();
+    match &*defaults {
+        _ if is_switch(argument) => "false".to_owned(),
+        [] if may_lack_value(argument) => "true".to_owned(),
+        [] => value(argument, &[names.first().map_or_else(|| key(argument).to_uppercase(), ToString::to_string)]),
+        some => value(argument, some),
+    }
+}
+
+/// A text as TOML has it; a whole number as one.
+fn quoted(text: &str) -> String {
+    if text.parse::<i64>().is_ok_and(|number| number.to_string() == text) {
+        return text.to_owned();
+    }
+    // The escapes of JSON are TOML's, but for one character that TOML wants escaped.
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
+}

@@ -1,0 +1,252 @@
+use std::fs;
+use std::io::Write;
+
+use proptest::prelude::*;
+use tempfile::NamedTempFile;
+
+use super::*;
+
+/// A configuration file.
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn configured(words: &[&str], environment: &[(&str, &str)]) -> Result<Config, Error> {
+    let words = std::iter::once("crawlmark").chain(words.iter().copied()).map(OsString::from).collect();
+    Config::read(words, environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))))
+}
+
+/// The words behind the program's name, without `--config FILE`.
+fn words(config: &Config) -> String {
+    let words: Vec<String> = config.words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let at = words.iter().position(|word| word == "--config");
+    let rest = words.iter().enumerate().filter(|(place, _)| at.is_none_or(|at| *place != at && *place != at + 1));
+    rest.map(|(_, word)| word.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+fn refusal(words: &[&str], environment: &[(&str, &str)]) -> String {
+    match configured(words, environment) {
+        Err(error) => error.message(),
+        Ok(config) => config.cli().unwrap_err().render().to_string(),
+    }
+}
+
+const RUN: &str = "[run]\nurl = 'http://h/{id}'\nrate = '5k'\nconnections = 8\ntag = ['a=1', 'b=2']\nshuffle = true\nno-pin = false\nadaptive = true\n";
+
+#[test]
+fn each_value_comes_from_the_first_that_has_one() {
+    let file = file(RUN);
+    let path = file.path().to_str().unwrap();
+    let of_file = "--tag=a=1 --tag=b=2";
+    for (typed, environment, expected) in [
+        (&[][..], &[][..], format!("run http://h/{{id}} --shuffle --connections=8 --rate=5k --adaptive {of_file}")),
+        (
+            &["-c", "2", "--tag", "c=3"],
+            &[],
+            "run http://h/{id} --shuffle --rate=5k --adaptive -c 2 --tag c=3".to_owned(),
+        ),
+        (
+            &["http://i/"],
+            &[
+                ("CRAWLMARK_RUN_RATE", "7"),
+                ("CRAWLMARK_RUN_SHUFFLE", "false"),
+                ("CRAWLMARK_RUN_TAG", "x=1\ny=2"),
+                ("CRAWLMARK_RUN_NAME", ""),
+            ],
+            "run --connections=8 --rate=7 --adaptive --tag=x=1 --tag=y=2 http://i/".to_owned(),
+        ),
+        (
+            &["--adaptive=gradient"],
+            &[
+                ("CRAWLMARK_RUN_ADAPTIVE", "false"),
+                ("CRAWLMARK_AB_SEED", "7"),
+                ("CRAWLMARK_OTHER", "7"),
+                ("CRAWLMARK_RUN_NO_PIN", "1"),
+            ],
+            format!("run http://h/{{id}} --shuffle --connections=8 --rate=5k --no-pin {of_file} --adaptive=gradient"),
+        ),
+    ] {
+        let config = configured(&[&["run", "--config", path], typed].concat(), environment).unwrap();
+        assert_eq!(words(&config), expected, "{typed:?} {environment:?}");
+        config.cli().unwrap();
+    }
+}
+
+#[test]
+fn sources_name_what_was_not_typed() {
+    let file = file(RUN);
+    let path = file.path().to_str().unwrap();
+    let config = configured(&["--config", path, "run", "-c", "2"], &[("CRAWLMARK_RUN_RATE", "7")]).unwrap();
+    let sources: Vec<_> = config.sources.iter().map(|(key, source)| (key.as_str(), source.as_str())).collect();
+    let of_file = ["adaptive", "shuffle", "tag", "url"].map(|key| (key, path));
+    assert_eq!(sources, [&of_file[..1], &[("rate", "CRAWLMARK_RUN_RATE")], &of_file[1..]].concat());
+    let located = config.located(Error::Usage("--rate 7 and --rates: no".to_owned()));
+    assert_eq!(located.to_string(), "--rate 7 and --rates: no (--rate is set by CRAWLMARK_RUN_RATE)");
+}
+
+#[test]
+fn studies_take_the_flags_of_their_rounds_as_a_list() {
+    let file = file("[ab]\nbase = '-c 1'\npairs = 16\naa = true\nrun = ['http://h/', '-c', '8']\n");
+    let path = file.path().to_str().unwrap();
+    let all = |typed: &[&str]| words(&configured(&[&["ab", "--config", path], typed].concat(), &[]).unwrap());
+    assert_eq!(all(&[]), "ab --base=-c 1 --pairs=16 --aa -- http://h/ -c 8");
+    assert_eq!(all(&["--aa=3", "--", "-n", "5"]), "ab --base=-c 1 --pairs=16 --aa=3 -- -n 5");
+}
+
+#[test]
+fn what_no_command_has_is_refused_with_what_was_meant() {
+    for (text, says) in [
+        ("[run]\nconections = 8\n", "[run] has no key `conections`: did you mean `connections`?"),
+        ("[run]\nqps = 8\n", "[run] has no key `qps`: did you mean `rate`?"),
+        ("[run]\nconfig = 'x'\n", "[run] has no key `config`"),
+        ("[ab]\npars = 8\n", "[ab] has no key `pars`: did you mean `pairs`?"),
+        ("[rnu]\nrate = 8\n", "`rnu` is not the table of a command: did you mean [run]?"),
+        ("rate = 8\n", "`rate` is not the table of a command: write it below [run]"),
+        ("[run]\nheader = ['x: hidden]\n", "line 2: "),
+        ("[run]\nshuffle = 'yes'\n", "`shuffle` in [run] is true or false"),
+        ("[run]\nrate = [1, 2]\n", "`rate` in [run] has one value, not a list"),
+        ("[run]\ntag = [[1]]\n", "`tag` in [run] is a list of plain values"),
+        ("[run.rate]\na = 1\n", "`rate` in [run] is a plain value, not a table"),
+    ] {
+        let file = file(text);
+        let said = refusal(&["run", "--config", file.path().to_str().unwrap()], &[]);
+        assert!(said.contains(says) && !said.contains("hidden"), "{text}: {said}");
+    }
+    assert!(refusal(&["run"], &[("CRAWLMARK_CONFIG", "/no/such/file")]).contains("/no/such/file: cannot be read"));
+    let said = refusal(&["run"], &[("CRAWLMARK_RUN_CONECTIONS", "7")]);
+    assert!(said.contains("has no flag --conections: did you mean CRAWLMARK_RUN_CONNECTIONS?"), "{said}");
+    assert!(
+        refusal(&["run"], &[("CRAWLMARK_RUN_SHUFFLE", "yes")]).contains("CRAWLMARK_RUN_SHUFFLE: write true or false")
+    );
+}
+
+#[test]
+fn an_error_about_a_configured_value_names_its_source() {
+    let file = file("[run]\nrate = 'x'\ncacert = 'a.pem'\nburst = 5\n");
+    let path = file.path().to_str().unwrap();
+    let configured = ["run", "--config", path];
+    let said = refusal(&configured, &[]);
+    assert!(said.contains("'x'") && said.contains(&format!("--rate <RATE> is set by {path}")), "{said}");
+    // A conflict between what is typed and what is configured is refused, and never resolved in silence.
+    let said = refusal(&[&configured[..], &["-R", "5", "--insecure"]].concat(), &[]);
+    assert!(
+        said.contains("cannot be used with") && said.contains(&format!("--cacert <FILE> is set by {path}")),
+        "{said}"
+    );
+    let said = refusal(&["run", "-x", "none", "--insecure"], &[("CRAWLMARK_RUN_CACERT", "a.pem")]);
+    assert!(said.contains("--cacert <FILE> is set by CRAWLMARK_RUN_CACERT"), "{said}");
+}
+
+#[test]
+fn a_required_flag_may_be_configured() {
+    let file = file("[plan]\nnodes = 4\nurl = 'http://h/'\n[completions]\nshell = 'bash'\n");
+    let path = file.path().to_str().unwrap();
+    let config = configured(&["plan", "--config", path, "--out", "p"], &[]).unwrap();
+    assert_eq!(words(&config), "plan --nodes=4 http://h/ --out p");
+    config.cli().unwrap();
+    configured(&["completions", "--config", path], &[]).unwrap().cli().unwrap();
+    let help = configured(&["plan", "--config", "/no/such/file", "--help"], &[]).unwrap();
+    assert_eq!(help.cli().unwrap_err().kind(), clap::error::ErrorKind::DisplayHelp);
+}
+
+/// The file that a command line prints.
+fn printed(words: &[&str]) -> String {
+    configured(&[words, &["--print-config"]].concat(), &[]).unwrap().printed().unwrap()
+}
+
+#[test]
+fn a_printed_file_gives_the_same_command_line() {
+    let line = [
+        "run",
+        "http://h/{id}",
+        "-R",
+        "5k",
+        "-c",
+        "8",
+        "--tag",
+        "a=\"1\"",
+        "--tag",
+        "b=\\",
+        "--shuffle",
+        "--adaptive",
+        "--threshold",
+        "rate > 5",
+        "--name=-x",
+    ];
+    let text = printed(&line);
+    let file = file(&text);
+    let config = configured(&["run", "--config", file.path().to_str().unwrap()], &[]).unwrap();
+    let recorded = |words: &[OsString]| Cli::of(words).unwrap().1.into_command().arguments;
+    let typed: Vec<OsString> = std::iter::once("crawlmark").chain(line).map(OsString::from).collect();
+    assert_eq!(recorded(&config.words), recorded(&typed));
+    assert_eq!(configured(&["run"], &[]).unwrap().printed(), None);
+}
+
+#[test]
+fn every_key_of_a_printed_file_is_known_and_its_form_is_toml() {
+    for command in built().get_subcommands().map(|command| command.get_name().to_owned()) {
+        if command == "help" {
+            continue;
+        }
+        let text = printed(&[&command]);
+        let whole: String = text
+            .lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => format!("{rest}\n"),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        let file = file(&whole);
+        let tables = File::read(file.path().to_owned(), &built()).map_err(|error| error.message()).unwrap().tables;
+        let keys = tables[&command].as_table().unwrap().len();
+        let program = built();
+        assert_eq!(keys, configurable(program.find_subcommand(&command).unwrap()).count(), "{whole}");
+    }
+}
+
+#[test]
+fn secrets_are_not_printed() {
+    let text = printed(&[
+        "run",
+        "http://h/?token=hidden",
+        "-H",
+        "x-key: hidden",
+        "-a",
+        "u:hidden",
+        "--body",
+        "hidden",
+        "-x",
+        "http://u:hidden@127.0.0.1:1",
+    ]);
+    assert!(!text.contains("hidden") && text.contains("set CRAWLMARK_RUN_HEADER"), "{text}");
+    let text = printed(&["serve", "--proxy-auth", "u:hidden"]);
+    assert!(!text.contains("hidden") && text.contains("set CRAWLMARK_SERVE_PROXY_AUTH"), "{text}");
+    for line in [&["ab", "--base", "-a u:hidden"][..], &["ab", "--", "-a", "u:hidden"]] {
+        let text = configured(&[&line[..1], &["--print-config"], &line[1..]].concat(), &[]).unwrap().printed().unwrap();
+        assert!(!text.contains("hidden"), "{text}");
+    }
+}
+
+#[test]
+fn rounds_do_not_see_what_configures_runs() {
+    for (name, is_hidden) in
+        [("CRAWLMARK_RUN_RATE", true), ("CRAWLMARK_CONFIG", true), ("CRAWLMARK_SERVE_SEED", false), ("PATH", false)]
+    {
+        assert_eq!(configures_run(OsStr::new(name)), is_hidden, "{name}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a text holds, the printed file gives it back.
+    #[test]
+    fn any_text_survives_a_printed_file(text in "\\PC{0,20}[\u{7f}\t\n]?[\"'\\\\]?") {
+        let tag = format!("k={text}");
+        let of_file = file(&printed(&["run", "--tag", &tag]));
+        let config = configured(&["run", "--config", of_file.path().to_str().unwrap()], &[]).unwrap();
+        prop_assert!(config.words.contains(&OsString::from(format!("--tag={tag}"))), "{}", fs::read_to_string(of_file.path()).unwrap());
+    }
+}

@@ -1,0 +1,36 @@
+//! `crawlmark completions` and `crawlmark man`: what shells and man read, made of the flags themselves.
+
+use std::fs;
+
+use clap::CommandFactory;
+use clap_complete::generate;
+use clap_mangen::Man;
+
+use crate::cli::{Cli, CompletionsArgs, ManArgs};
+use crate::error::{DONE, Error};
+use crate::terminal;
+
+/// Prints the completions of a shell, and returns the exit code.
+pub(crate) fn completions(args: CompletionsArgs) -> Result<u8, Error> {
+    let (mut command, mut script) = (Cli::command(), Vec::new());
+    let name = command.get_name().to_owned();
+    generate(args.shell, &mut command, name, &mut script);
+    terminal::print_data(&String::from_utf8_lossy(&script))?;
+    Ok(DONE)
+}
+
+/// Prints the page of the program, or writes those of all commands, and returns the exit code.
+pub(crate) fn man(args: &ManArgs) -> Result<u8, Error> {
+    let mut command = Cli::command();
+    command.build();
+    if let Some(place) = &args.out {
+        fs::create_dir_all(place)
+            .and_then(|()| clap_mangen::generate_to(command, place))
+            .map_err(Error::unwritable(place))?;
+    } else {
+        let mut page = Vec::new();
+        Man::new(command).render(&mut page).map_err(Error::Output)?;
+        terminal::print_data(&String::from_utf8_lossy(&page))?;
+    }
+    Ok(DONE)
+}
