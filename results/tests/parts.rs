@@ -1,6 +1,7 @@
 //! Directories of parts: what the merge makes of them, and what it refuses.
 #![expect(clippy::unwrap_used, reason = "a test whose directory cannot be made is over")]
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
@@ -164,7 +165,10 @@ impl Synthetic {
 
 /// The SHA-256 of a plan, as the command computes it.
 fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text.as_bytes()).iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
 }
 
 /// A report that says nothing but that it is valid.
@@ -263,7 +267,9 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
         let Rehearsal { record: run, intervals, .. } =
             rehearse(&plan, &[], |_: &ShardPlan, clock| Spread(clock)).unwrap();
         let mut writer = PartWriter::new(Vec::new());
-        intervals.iter().for_each(|interval| writer.second(interval).unwrap());
+        for interval in &intervals {
+            writer.second(interval).unwrap();
+        }
         let bytes = writer.end(&run).unwrap();
         record.frames_bytes = bytes.len() as u64;
         let frames = directory.attempt(1, "a-1").join("frames");

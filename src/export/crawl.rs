@@ -29,7 +29,7 @@ struct NewFile {
 
 /// Crawl that is exported.
 enum Source {
-    Crawl(SavedCrawl),
+    Crawl(Box<SavedCrawl>),
     Parts(Box<SavedParts>),
 }
 
@@ -37,7 +37,7 @@ impl Source {
     fn open(place: &Path) -> Result<Self, Error> {
         match SavedParts::open(place)? {
             Some(parts) => Ok(Self::Parts(Box::new(parts))),
-            None => Ok(Self::Crawl(SavedCrawl::open(place, Manifest::read(place)?)?)),
+            None => Ok(Self::Crawl(Box::new(SavedCrawl::open(place, Manifest::read(place)?)?))),
         }
     }
 

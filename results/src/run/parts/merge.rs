@@ -226,7 +226,8 @@ impl Observer for Recorder {
     fn interval(&mut self, interval: &Interval) {
         let mut row = IntervalRow::new(interval);
         if self.parts > MOST_TIMES {
-            row.shards.clear();
+            // Not only emptied: the memory of all seconds would be kept.
+            row.shards = Vec::new();
         }
         self.rows.push(row);
         self.thresholds.hear(interval);
