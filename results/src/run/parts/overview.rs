@@ -423,6 +423,7 @@ mod tests {
             at_us,
             beat,
             slot,
+            planned: 8,
             items,
             requests_per_s,
             p99_us: Some(beat as f64),
