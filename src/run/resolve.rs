@@ -32,7 +32,7 @@ use crate::cli::{Auto, RunArgs, UseOfTls};
 use crate::crawl::proxy::{Proxies, Session};
 use crate::crawl::tls::{Resume, Settings, Tls, Trust};
 use crate::crawl::{
-    ConnectTo, CrawlOptions, CrawlSpec, Expectations, HoldHeader, IdUse, Reuse, Scheme, Targets, Template,
+    ConnectTo, CrawlOptions, CrawlSpec, Expectations, HoldHeader, IdUse, RequestShape, Reuse, Scheme, Targets, Template,
 };
 use crate::error::Error;
 use crate::target::Target;
@@ -126,13 +126,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let Chosen { targets, bundled: bundled_template, times, note } = targets::choose(&args, &request)?;
     let method = methods(method, &targets);
     let expect = choose_expectations(&args, bundled_template.is_some(), &method)?;
-    let mut workload = BTreeMap::from([
-        ("method".to_owned(), method),
-        ("headers".to_owned(), request.header_names().join(", ")),
-        ("body_bytes".to_owned(), request.body_bytes().to_string()),
-        ("expect".to_owned(), expect.to_string()),
-        ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
-    ]);
+    let mut workload = workload(&args, (method, &request), &expect);
     note_what_is_rare(&args, &targets, &mut workload);
     let mut proxies = proxies::choose(&args, &targets, bundled_template.is_some(), &mut workload)?;
     let request = request.withholding(proxies.iter().flat_map(Proxies::secrets));
@@ -147,11 +141,8 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     keep_reachable(args.local_ips.as_ref(), &targets, (&mut addresses, proxies.as_ref()))?;
     let is_replay = args.arrivals == Arrivals::Replay;
     let rate = if is_replay { Some(mean_rate(&times)) } else { args.rate.map(|rate| rate.peak) };
-    let robots = addresses::obeyed(&args, targets.hosts(), &addresses, proxies.as_ref())?;
-    if !robots.is_empty() {
-        workload.insert("robots".to_owned(), "honor".to_owned());
-    }
     refuse_unlimited_strangers(targets.hosts(), (&addresses, proxies.as_ref()), rate)?;
+    let robots = addresses::obeyed(&args, targets.hosts(), (&addresses, proxies.as_ref()), &mut workload)?;
     let (ids, bounded) = choose_ids(&args, &targets);
     let lookups = addresses::lookups(&args, targets.hosts(), proxies.as_ref(), &mut workload)?;
     let options = request::options(&args, (ids, targets.hosts().len()), &mut workload)?;
@@ -212,15 +203,14 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         http,
         options: CrawlOptions { lookups, ..options },
     };
-    let placement = placement(&spec, bundled.is_some());
     let plan = plan.validate().map_err(usage)?;
     Ok(Resolved {
         objectives: objectives(&args, &plan)?,
         plan,
+        placement: placement(&spec, bundled.is_some()),
         spec,
         labels: Labels { name: args.name, tags: args.tags.into_iter().collect() },
         out: args.out,
-        placement,
         strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
         bundled,
         unresolved,
@@ -274,6 +264,21 @@ fn check_spinning(pacing: Pacing, shards: u32, cores: usize) -> Result<(), Error
         )));
     }
     Ok(())
+}
+
+/// Return the settings that every crawl has.
+fn workload(
+    args: &RunArgs,
+    (method, request): (String, &RequestShape),
+    expect: &Expectations,
+) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("method".to_owned(), method),
+        ("headers".to_owned(), request.header_names().join(", ")),
+        ("body_bytes".to_owned(), request.body_bytes().to_string()),
+        ("expect".to_owned(), expect.to_string()),
+        ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
+    ])
 }
 
 /// Record settings that most crawls leave at their defaults.

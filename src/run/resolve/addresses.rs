@@ -171,27 +171,32 @@ fn stranger_at(
     }
 }
 
-/// Return the numbers of the hosts whose robots.txt is obeyed.
+/// Return the numbers of the hosts whose robots.txt is obeyed, and record in `workload` if there are any.
 ///
 /// # Errors
 /// When it is to be, and the bundled target is crawled.
 pub(super) fn obeyed(
     args: &RunArgs,
     hosts: &[Host],
-    addresses: &[Vec<SocketAddr>],
-    proxies: Option<&Proxies>,
+    (addresses, proxies): (&[Vec<SocketAddr>], Option<&Proxies>),
+    workload: &mut BTreeMap<String, String>,
 ) -> Result<Vec<usize>, Error> {
-    match args.throttling.robots {
-        RobotsUse::Ignore => Ok(Vec::new()),
-        RobotsUse::Honor if args.is_bundled() => Err(Error::Usage(
-            "--robots honor: the bundled target has no robots.txt. Give the URL of the target, or remove --robots"
-                .to_owned(),
-        )),
-        RobotsUse::Honor => Ok((0..hosts.len()).collect()),
-        RobotsUse::Auto => Ok((0..addresses.len())
-            .filter(|number| stranger_at(*number, (hosts, addresses), proxies).is_some())
-            .collect()),
+    let obeyed: Vec<usize> = match args.throttling.robots {
+        RobotsUse::Ignore => Vec::new(),
+        RobotsUse::Honor if args.is_bundled() => {
+            let why =
+                "--robots honor: the bundled target has no robots.txt. Give the URL of the target, or remove --robots";
+            return Err(Error::Usage(why.to_owned()));
+        }
+        RobotsUse::Honor => (0..hosts.len()).collect(),
+        RobotsUse::Auto => {
+            (0..addresses.len()).filter(|number| stranger_at(*number, (hosts, addresses), proxies).is_some()).collect()
+        }
+    };
+    if !obeyed.is_empty() {
+        workload.insert("robots".to_owned(), "honor".to_owned());
     }
+    Ok(obeyed)
 }
 
 fn is_private(address: IpAddr) -> bool {
