@@ -19,7 +19,7 @@ Examples:
   Read the page of the program:
     crawlmark man | man -l -
   Write the pages of all commands, where man finds them:
-    crawlmark man --out ~/.local/share/man/man1";
+    crawlmark man --out /usr/local/share/man/man1";
 
 /// Arguments of `completions`.
 #[derive(Debug, Clone, Copy, Args)]

@@ -26,10 +26,9 @@ another attempt may take the slot, and this one ends. The rate is never
 exceeded, whatever is stopped, lost or run again.
 
 Exit codes, for schedulers:
-  0        the part has a result, of this attempt or of another one
+  0        the part has a result, of this attempt or of another one. Do not
+           retry an invalid measurement: --strict and thresholds are for merge
   2        the command or the plan is wrong: do not retry
-  4        the part has a result, and --strict found it invalid: do not retry,
-           for retrying until it is valid would be selection
   1        the part has no result: a shard or the slot was lost, or the target
            or DIR could not be reached. Run it again
   130 143  stopped by a signal (137: killed). Run it again";
