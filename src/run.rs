@@ -94,8 +94,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
     let Checked { unreached, connections: checks } = reach::check_hosts(&mut resolved, clock, &held)?;
     let turn = part.as_ref().map(|part| part.wait_for_slot(&mut resolved, (&held, clock))).transpose()?;
-    std::mem::forget(held);
-    let part_slot = match (&part, turn) {
+    let mut part_slot = match (&part, turn) {
         (Some(part), Some(SlotTurn::Held(slot))) => Some((part, slot)),
         (_, Some(SlotTurn::Done(sentence))) => {
             voice.say(&sentence);
@@ -103,7 +102,12 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         }
         (None, _) | (_, None) => None,
     };
-    let robots = robots::obey(&mut resolved, clock, part.as_ref().map_or(1, PartRun::slots))?;
+    if !resolved.robots.is_empty() {
+        voice.say("fetching robots.txt\n");
+    }
+    let slot = part_slot.as_mut().map(|(part, slot)| (slot, part.slots()));
+    let robots = robots::obey(&mut resolved, (clock, &held), slot)?;
+    std::mem::forget(held);
     for host in &unreached {
         voice.warn(host);
     }

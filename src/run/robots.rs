@@ -10,15 +10,16 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::clock::Clock;
+use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
 use crawlmark_harness::process::usable_cpus;
-use crawlmark_harness::supervisor::{Interval, Live, Observer};
+use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_results::run::report::{RobotsHost, RobotsOutcome, RobotsReport};
 use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
 
 use super::resolve::Resolved;
+use crate::cluster::slots::HeldSlot;
 use crate::crawl::{CrawlOptions, CrawlSpec, Expectations, HttpVersion, Targets, Template};
 use crate::dataset::manifest::{Bodies, Durability, Fields, Saved};
 use crate::dataset::record::{RecordText, SavedRecord};
@@ -29,6 +30,9 @@ use crate::measure;
 
 /// Redirects of a robots.txt that are followed (RFC 9309, 2.3.1.2).
 const REDIRECTS: u32 = 5;
+
+/// Interval at which a signal is looked for while nothing may be sent.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Hosts that the report names.
 const NAMED_HOSTS: usize = 100;
@@ -42,25 +46,35 @@ impl Drop for Scratch {
     }
 }
 
-/// Observer of a fetch: nobody watches it.
-struct Unwatched;
+/// Slot of a part, whose lease is renewed while robots.txt is fetched; none of a run of its own.
+struct Lease<'a>(Option<&'a mut HeldSlot>);
 
-impl Observer for Unwatched {
+impl Observer for Lease<'_> {
     fn progress(&mut self, _: &Live) {}
 
     fn interval(&mut self, _: &Interval) {}
+
+    fn lease(&mut self, now: Nanos) -> Option<Nanos> {
+        self.0.as_mut().map(|slot| slot.renew(now))
+    }
 }
 
 /// Fetch robots.txt of the hosts whose rules apply, and make the run obey: its shards skip what is forbidden, and the largest crawl-delay
-/// limits the rate of each host, which `slots` parts share. None if no host's rules apply.
+/// limits the rate of each host, which the slots of a plan share. None if no host's rules apply.
 ///
 /// # Errors
 /// When the fetch cannot be started, or is stopped.
-pub(super) fn obey(resolved: &mut Resolved, clock: Clock, slots: u32) -> Result<Option<RobotsReport>, Error> {
+pub(super) fn obey(
+    resolved: &mut Resolved,
+    (clock, held): (Clock, &HeldSignals),
+    slot: Option<(&mut HeldSlot, u32)>,
+) -> Result<Option<RobotsReport>, Error> {
     if resolved.robots.is_empty() {
         return Ok(None);
     }
-    let Fetched { rules, hosts, requests } = fetch(resolved, clock)?;
+    let slots = slot.as_ref().map_or(1, |(_, slots)| *slots);
+    let mut lease = Lease(slot.map(|(slot, _)| slot));
+    let Fetched { rules, hosts, requests } = fetch(resolved, clock, &mut lease)?;
     let delay = hosts.iter().filter_map(|host| host.crawl_delay_s).fold(0.0, f64::max);
     let report = RobotsReport {
         requests,
@@ -81,12 +95,19 @@ pub(super) fn obey(resolved: &mut Resolved, clock: Clock, slots: u32) -> Result<
     }
     if let Some(rate) = resolved.plan.rate {
         // What was fetched is paid for before the run, which begins with a whole burst.
-        sleep(
-            Duration::from_nanos(rate.period_ns / rate.permits.max(1))
-                .saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX)),
-        );
+        let interval = Duration::from_nanos(rate.period_ns / rate.permits.max(1));
+        wait(interval.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX)), (clock, held), &mut lease);
     }
     Ok(Some(report))
+}
+
+/// Wait, unless a signal comes: the run, which is stopped at once, says so.
+fn wait(time: Duration, (clock, held): (Clock, &HeldSignals), lease: &mut Lease<'_>) {
+    let end = clock.now().plus(time);
+    while clock.now() < end && !held.is_asked_to_stop().unwrap_or(false) {
+        lease.lease(clock.now());
+        sleep(LOOK.min(Duration::from_nanos(end.since(clock.now()))));
+    }
 }
 
 fn count(hosts: &[RobotsHost], outcome: RobotsOutcome) -> u32 {
@@ -104,7 +125,7 @@ struct Fetched {
 }
 
 /// Crawl robots.txt of each host whose rules apply. A host's number is that of its item.
-fn fetch(resolved: &Resolved, clock: Clock) -> Result<Fetched, Error> {
+fn fetch(resolved: &Resolved, clock: Clock, lease: &mut Lease<'_>) -> Result<Fetched, Error> {
     let (scratch, spec) = (scratch()?, &resolved.spec);
     let hosts = spec.targets.hosts();
     let lines = hosts.iter().map(|host| Template::as_written(&(host.origin() + "/robots.txt")));
@@ -127,7 +148,7 @@ fn fetch(resolved: &Resolved, clock: Clock) -> Result<Fetched, Error> {
         ..spec.clone()
     };
     let plan = plan(&resolved.plan, hosts.len(), &resolved.robots)?;
-    let record = measure::crawl(&plan, &fetching, clock, &mut Unwatched)?;
+    let record = measure::crawl(&plan, &fetching, clock, lease)?;
     if let Some(signal) = record.interrupted {
         return Err(Error::StoppedBeforeRun(signal));
     }

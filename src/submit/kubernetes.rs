@@ -5,11 +5,13 @@
 use std::fmt::Write;
 use std::path::{Component, Path};
 
+use crawlmark_results::run::parts::scheduler;
+
 use super::Submission;
 use crate::error::Error;
 
-const JOB: &str = include_str!("../../results/cluster/kubernetes/job.yaml");
-const MERGE: &str = include_str!("../../results/cluster/kubernetes/merge.yaml");
+const JOB: &str = scheduler::KUBERNETES_PARTS;
+const MERGE: &str = scheduler::KUBERNETES_MERGE;
 
 /// Place of the volume in a pod.
 const DATA: &str = "/data";

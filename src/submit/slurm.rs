@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crawlmark_harness::units::grouped;
-use crawlmark_results::run::parts::PartsDirectory;
+use crawlmark_results::run::parts::{PartsDirectory, scheduler};
 
 use super::Submission;
 use crate::cluster::{attempt, digest};
@@ -15,10 +15,10 @@ use crate::error::Error;
 use crate::terminal;
 
 /// Script of a task.
-const PART: (&str, &str) = ("part.sh", include_str!("../../results/cluster/slurm/part.sh"));
+const PART: (&str, &str) = ("part.sh", scheduler::SLURM_PART);
 
 /// Script of the merge.
-const MERGE: (&str, &str) = ("merge.sh", include_str!("../../results/cluster/slurm/merge.sh"));
+const MERGE: (&str, &str) = ("merge.sh", scheduler::SLURM_MERGE);
 
 /// Directory of the scripts and of what the jobs print, in that of the parts.
 const SCRIPTS: &str = "slurm";

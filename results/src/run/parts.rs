@@ -15,6 +15,7 @@
 //! | `status` | [`AttemptStatus`]: what an attempt says of itself while it goes on |
 //! | `overview` | all parts at a glance, look by look |
 //! | `merge` | the published parts as one report |
+//! | [`scheduler`] | scripts and manifests for Slurm and Kubernetes |
 //!
 //! Called by the commands `plan`, `run --plan`, `merge` and `watch`. It must not crawl.
 
@@ -23,6 +24,7 @@ mod directory;
 mod merge;
 mod overview;
 mod plan_file;
+pub mod scheduler;
 mod status;
 
 pub use self::attempt::{AttemptRecord, ClockReading};
