@@ -103,6 +103,17 @@ pub(crate) enum Error {
     /// The run.
     #[error("{0}")]
     Supervise(#[from] SuperviseError),
+    /// robots.txt of a host cannot be fetched.
+    #[error(
+        "fetch robots.txt of {host}: {}. Nothing of it may be crawled until it can be (RFC 9309): try again later, or use --robots ignore if \
+         you may", status.map_or_else(|| "no response, or a redirect that is not followed".to_owned(), |status| format!("status {status}"))
+    )]
+    Robots {
+        /// Scheme, name and port.
+        host: String,
+        /// Status of its response; none without one.
+        status: Option<u16>,
+    },
     /// A signal ended a run before its first item, or the wait of a part for its slot.
     #[error("begin the run: stopped by signal {0}")]
     StoppedBeforeRun(i32),
@@ -298,6 +309,7 @@ impl Error {
             | Self::Export(_)
             | Self::CrawlExport(_)
             | Self::Round(_)
+            | Self::Robots { .. }
             | Self::PartUnfinished { .. }
             | Self::TargetLost { .. }
             | Self::Json(_)

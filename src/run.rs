@@ -17,7 +17,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, OpenInterval};
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
-    Environment, Group, IntervalRow, Placement, Report, Source, TLS_TRUST, UNVERIFIED, Verdict,
+    Environment, Group, IntervalRow, Placement, Report, RobotsReport, Source, TLS_TRUST, UNVERIFIED, Verdict,
 };
 use crawlmark_results::run::result_dir;
 use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
@@ -102,11 +102,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         }
         (None, _) | (_, None) => None,
     };
-    if !resolved.robots.is_empty() {
-        voice.say("fetching robots.txt\n");
-    }
-    let slot = part_slot.as_mut().map(|(part, slot)| (slot, part.slots()));
-    let robots = robots::obey(&mut resolved, (clock, &held), slot)?;
+    let robots = obey_robots(&mut resolved, (clock, &held), &mut part_slot, (voice, directory.place()))?;
     std::mem::forget(held);
     for host in &unreached {
         voice.warn(host);
@@ -160,6 +156,27 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     let code = if code == DONE && failures.peek().is_some() { FAILED } else { code };
     failures.for_each(|error| terminal::say(&(error.message() + "\n")));
     Ok(code)
+}
+
+/// Make the run obey robots.txt. Frees the slot of a part whose run does not begin.
+///
+/// # Errors
+/// As [`robots::obey`].
+fn obey_robots(
+    resolved: &mut Resolved,
+    time: (Clock, &HeldSignals),
+    part_slot: &mut Option<(&PartRun, HeldSlot)>,
+    (voice, place): (Verbosity, &Path),
+) -> Result<Option<RobotsReport>, Error> {
+    if !resolved.robots.is_empty() {
+        voice.say("fetching robots.txt\n");
+    }
+    let slot = part_slot.as_mut().map(|(part, slot)| (slot, part.slots()));
+    let obeyed = robots::obey(resolved, time, slot, place);
+    if let (Err(_), Some((_, slot))) = (&obeyed, part_slot.take_if(|_| obeyed.is_err())) {
+        slot.free();
+    }
+    obeyed
 }
 
 /// Resolve the plan of a run and the placement of its target; refuse what `run` would refuse before it starts or writes

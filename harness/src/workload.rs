@@ -38,13 +38,13 @@ pub trait Workload: 'static {
         false
     }
 
-    /// True if `id` may be requested. An ID that may not takes no part of any limit. The same for the same ID.
+    /// True if `id` may be requested. A forbidden ID uses no budget. The answer must not change between calls for the same ID.
     fn may_request(&self, id: u64) -> bool {
         let _ = id;
         true
     }
 
-    /// Hears of each ID that may not be requested, once: its item has ended.
+    /// Record that `id` was skipped because it may not be requested. Called once for each.
     fn skipped(&self, id: u64) {
         let _ = id;
     }

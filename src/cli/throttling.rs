@@ -22,8 +22,8 @@ pub struct ThrottlingArgs {
     /// Obey robots.txt: of public hosts (auto), of all (honor), or ignore
     ///
     /// It is fetched once before the run. Items that it forbids are skipped and counted; its crawl-delay limits the rate per host. Without
-    /// a robots.txt (status 4xx), all is allowed; if it cannot be fetched (no response, status 429 or 5xx), nothing is (RFC 9309).
-    /// The rules are those for the name in the User-Agent header: crawlmark.
+    /// a robots.txt (status 4xx), all is allowed; if it cannot be fetched (no response, status 429 or 5xx), nothing is (RFC 9309), and the run exits with 1.
+    /// The rules are those for the first word of the User-Agent header: crawlmark.
     #[arg(long, value_name = "auto|honor|ignore", value_enum, default_value = "auto", hide_possible_values = true)]
     pub robots: RobotsUse,
     /// Longest single throttle pause that a target may cause

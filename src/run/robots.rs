@@ -57,24 +57,45 @@ impl Observer for Lease<'_> {
     fn lease(&mut self, now: Nanos) -> Option<Nanos> {
         self.0.as_mut().map(|slot| slot.renew(now))
     }
+
+    fn has_enough(&self) -> bool {
+        self.is_lost()
+    }
+}
+
+impl Lease<'_> {
+    fn is_lost(&self) -> bool {
+        self.0.as_ref().is_some_and(|slot| slot.is_lost())
+    }
 }
 
 /// Fetch robots.txt of the hosts whose rules apply, and make the run obey: its shards skip what is forbidden, and the largest crawl-delay
 /// limits the rate of each host, which the slots of a plan share. None if no host's rules apply.
 ///
 /// # Errors
-/// When the fetch cannot be started, or is stopped.
+/// When the fetch cannot be started, or is stopped; or when nothing may be crawled because no robots.txt can be fetched, or one of a crawl
+/// that is saved.
 pub(super) fn obey(
     resolved: &mut Resolved,
     (clock, held): (Clock, &HeldSignals),
     slot: Option<(&mut HeldSlot, u32)>,
+    place: &Path,
 ) -> Result<Option<RobotsReport>, Error> {
     if resolved.robots.is_empty() {
         return Ok(None);
     }
     let slots = slot.as_ref().map_or(1, |(_, slots)| *slots);
     let mut lease = Lease(slot.map(|(slot, _)| slot));
-    let Fetched { rules, hosts, requests } = fetch(resolved, clock, &mut lease)?;
+    let Fetched { rules, hosts, requests } = fetch(resolved, (clock, place), &mut lease)?;
+    // Records are final: what may be allowed tomorrow must not be saved as skipped.
+    let is_nothing_left =
+        hosts.len() == rules.len() && hosts.iter().all(|host| host.outcome == RobotsOutcome::Unreachable);
+    let is_refused = is_nothing_left || resolved.spec.options.session.is_some();
+    if let Some(RobotsHost { host, status, .. }) =
+        hosts.iter().find(|host| is_refused && host.outcome == RobotsOutcome::Unreachable)
+    {
+        return Err(Error::Robots { host: host.clone(), status: *status });
+    }
     let delay = hosts.iter().filter_map(|host| host.crawl_delay_s).fold(0.0, f64::max);
     let report = RobotsReport {
         requests,
@@ -94,9 +115,10 @@ pub(super) fn obey(
         })?;
     }
     if let Some(rate) = resolved.plan.rate {
-        // What was fetched is paid for before the run, which begins with a whole burst.
+        // The fetch may have used its burst a moment ago, and the run begins with another one.
+        let burst = requests.min(RunPlan::default_burst(&rate, 1).max(1));
         let interval = Duration::from_nanos(rate.period_ns / rate.permits.max(1));
-        wait(interval.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX)), (clock, held), &mut lease);
+        wait(interval.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)), (clock, held), &mut lease);
     }
     Ok(Some(report))
 }
@@ -104,7 +126,7 @@ pub(super) fn obey(
 /// Wait, unless a signal comes: the run, which is stopped at once, says so.
 fn wait(time: Duration, (clock, held): (Clock, &HeldSignals), lease: &mut Lease<'_>) {
     let end = clock.now().plus(time);
-    while clock.now() < end && !held.is_asked_to_stop().unwrap_or(false) {
+    while clock.now() < end && !lease.is_lost() && !held.is_asked_to_stop().unwrap_or(false) {
         lease.lease(clock.now());
         sleep(LOOK.min(Duration::from_nanos(end.since(clock.now()))));
     }
@@ -125,8 +147,8 @@ struct Fetched {
 }
 
 /// Crawl robots.txt of each host whose rules apply. A host's number is that of its item.
-fn fetch(resolved: &Resolved, clock: Clock, lease: &mut Lease<'_>) -> Result<Fetched, Error> {
-    let (scratch, spec) = (scratch()?, &resolved.spec);
+fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<'_>) -> Result<Fetched, Error> {
+    let (scratch, spec) = (scratch(place)?, &resolved.spec);
     let hosts = spec.targets.hosts();
     let lines = hosts.iter().map(|host| Template::as_written(&(host.origin() + "/robots.txt")));
     let targets = Targets::collect(lines).map_err(|error| Error::Usage(error.to_string()))?;
@@ -168,6 +190,9 @@ fn fetch(resolved: &Resolved, clock: Clock, lease: &mut Lease<'_>) -> Result<Fet
             (Some(200..=299), Some(body)) if is_good => AccessResult::Successful(body.bytes()),
             (Some(200..=299), None) if is_good => AccessResult::Successful(b""),
             (Some(400..=499), _) if record.status != Some(429) => AccessResult::Unavailable,
+            _ if record.outcome.as_ref().is_some_and(|RecordText(outcome)| outcome == "too_many_redirects") => {
+                AccessResult::TooManyRedirects
+            }
             _ => AccessResult::Unreachable,
         };
         let outcome = match access {
@@ -235,10 +260,9 @@ fn read(place: &Path, mut each: impl FnMut(&SavedRecord<'_>)) -> Result<(), Erro
     Ok(())
 }
 
-/// Make an empty directory that other users cannot read.
-fn scratch() -> Result<Scratch, Error> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let path = std::env::temp_dir().join(format!("crawlmark-robots-{}", std::process::id()));
-    fs::DirBuilder::new().mode(0o700).create(&path).map_err(Error::unwritable(&path))?;
+/// Make a directory for what is fetched, in that of the result.
+fn scratch(place: &Path) -> Result<Scratch, Error> {
+    let path = place.join("robots");
+    fs::create_dir(&path).map_err(Error::unwritable(&path))?;
     Ok(Scratch(path))
 }

@@ -73,8 +73,9 @@ fn a_routed_prefix_reaches_twenty_times_the_limit_of_an_address_and_once_that_of
         ] {
             let flags = format!("--processes 1 --limit 50/h:burst=50:key={key}");
             let target = Target::start_on(&format!("[{HOME}]:0"), &flags);
-            let flags =
-                format!("-n 1000 --rate 100k --shards 1 -c 8 --disable-keepalive {ONE_ATTEMPT} --local-ips {source}");
+            let flags = format!(
+                "-n 1000 --rate 100k --shards 1 -c 8 --disable-keepalive --robots ignore {ONE_ATTEMPT} --local-ips {source}"
+            );
             let ended = Run::start(format!("{} {flags}", target.url()).split(' ')).end();
             let (report, books) = (ended.report(0), counts(&target.stop()["by_source"]));
             let (ok, throttled) = (report.items("ok"), report.count("/totals/throttled"));

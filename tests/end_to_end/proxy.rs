@@ -183,7 +183,7 @@ fn the_environment_names_proxies_and_the_run_says_so() {
     let run = |variables: &[&str], url: &str| {
         let mut launcher = Command::new("env");
         launcher.args(variables);
-        Run::start_by(launcher, format!("{url} -n 2 -c 1 --shards 1 --rate 100").split(' '))
+        Run::start_by(launcher, format!("{url} -n 2 -c 1 --shards 1 --rate 100 --robots ignore").split(' '))
     };
     with_server(serve, |address| {
         let proxy = format!("http_proxy=user:hidden@{address}");
@@ -192,8 +192,9 @@ fn the_environment_names_proxies_and_the_run_says_so() {
         assert_eq!(report.text("/plan/workload/proxy"), format!("http://...@{address}"));
         assert_eq!(report.text("/plan/workload/proxy_from"), "http_proxy");
         // The recorded command does without the variable, and has the same plan.
-        let typed =
-            format!("http://a.test:81/{{id}} -n 2 -c 1 --shards 1 --rate 100 --proxy http://user:hidden@{address}");
+        let typed = format!(
+            "http://a.test:81/{{id}} -n 2 -c 1 --shards 1 --rate 100 --robots ignore --proxy http://user:hidden@{address}"
+        );
         let again = crawl(&typed);
         assert_eq!(again.text("/plan/workload/proxy_from"), "--proxy");
         assert_eq!(again.text("/plan/config_hash"), report.text("/plan/config_hash"));

@@ -230,7 +230,7 @@ fn cookies_stay_with_their_slot_or_session() {
     with_server(serve, |address| {
         let without_cookie = |flags: &str| {
             count.store(0, Ordering::SeqCst);
-            let report = crawl(&format!("{flags} -n 60 --shards 1 --rate 5k --retries 0"));
+            let report = crawl(&format!("{flags} -n 60 --shards 1 --rate 5k --retries 0 --robots ignore"));
             report.assert_states(&[("ok", 60)]);
             assert!(!report.json().to_string().contains("s=none"), "cookies may be secrets");
             count.load(Ordering::SeqCst)

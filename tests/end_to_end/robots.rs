@@ -73,23 +73,35 @@ fn what_robots_txt_forbids_is_skipped_counted_and_recorded() {
 
 #[test]
 fn without_a_robots_txt_all_is_crawled_and_with_a_broken_one_nothing() {
-    for (robots, states, outcome) in [
-        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", [("ok", 20)], "none"),
-        ("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", [("ok", 20)], "none"),
-        ("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", [("skipped", 20)], "unreachable"),
-        (
-            "HTTP/1.1 301 Moved\r\nlocation: http://127.0.0.1:1/robots.txt\r\ncontent-length: 0\r\n\r\n",
-            [("skipped", 20)],
-            "unreachable",
-        ),
+    let empty = |status: &str| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+    let elsewhere = "301 Moved\r\nlocation: http://127.0.0.1:1/robots.txt";
+    for (robots, why) in [
+        (empty("404 Not Found"), None),
+        (empty("403 Forbidden"), None),
+        (empty("500 Oops"), Some("status 500")),
+        (empty(elsewhere), Some("status 301")),
     ] {
-        let requested = Requested::default();
-        with_server(serving(robots, &requested), |address| {
-            let flags = "-n 20 --shards 2 -c 4 --robots honor --retries 1 --backoff 1ms";
-            let report = crawl(&format!("http://{address}/{{id}} {flags}"));
-            report.assert_states(&states);
-            assert_eq!(report.text("/robots/hosts/0/outcome"), outcome);
+        let (requested, folder) = (Requested::default(), tempfile::tempdir().unwrap());
+        with_server(serving(&robots, &requested), |address| {
+            let flags = "-n 20 --shards 2 -c 4 --robots honor --retries 1 --backoff 1ms --save";
+            let items = folder.path().join("items");
+            let line = format!("http://{address}/{{id}} {flags} {}", items.display());
+            let ended = Run::start(line.split(' ')).end();
+            let Some(why) = why else {
+                let report = ended.report(0);
+                report.assert_states(&[("ok", 20)]);
+                assert_eq!(report.text("/robots/hosts/0/outcome"), "none");
+                return;
+            };
+            assert_eq!(ended.code(), Some(1), "{}", ended.stderr());
+            assert!(ended.stderr().contains(why), "{}", ended.stderr());
+            // Nothing of it is final.
+            let verified = call(folder.path(), &["verify", "items", "--json"]);
+            assert!(verified.stdout.contains("\"recorded\": 0"), "{}", verified.stdout);
         });
+        let requested = requested.into_inner().unwrap();
+        let items = requested.keys().filter(|path| *path != "/robots.txt").count();
+        assert_eq!(items, if why.is_none() { 20 } else { 0 });
     }
 }
 

@@ -191,6 +191,10 @@ impl<W: Workload> Engine<W> {
             tokio::select! {
                 why = &mut failed => return why,
                 () = self.gate.filled() => {}
+                () = self.gate.skipped() => {
+                    self.count_skipped();
+                    continue;
+                }
             }
             tokio::select! {
                 why = &mut failed => return why,

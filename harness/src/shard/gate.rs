@@ -40,6 +40,8 @@ pub(super) struct Gate {
     keeper: Keeper,
     /// Made when the workload has no more room for results.
     filled: Call,
+    /// Made when IDs were skipped and are yet to be counted.
+    skipped: Call,
     /// Urgent frames for the supervisor.
     messages: Messages,
 }
@@ -97,6 +99,7 @@ impl Gate {
             lanes: (0..lanes).map(|_| LaneSlot::default()).collect(),
             keeper: Keeper::default(),
             filled: Call::default(),
+            skipped: Call::default(),
             messages: Messages::default(),
         };
         gate.note_idleness(&mut gate.inner.borrow_mut());
@@ -107,6 +110,11 @@ impl Gate {
     pub(super) fn skip_unless(&self, may_request: MayRequest) {
         let mut inner = self.inner.borrow_mut();
         inner.may_request = Some(may_request);
+    }
+
+    /// Return once IDs were skipped that are yet to be counted.
+    pub(super) async fn skipped(&self) {
+        self.skipped.made().await;
     }
 
     /// Take the IDs that were skipped because they may not be requested, each once.
@@ -142,7 +150,7 @@ impl Gate {
                 Asked::Go(permit) => return Some(Answer::Go(permit)),
                 Asked::At(_, binding) | Asked::Blocked(binding) => inner.ribbon.set(binding, now),
             }
-            self.note_idleness(&mut inner);
+            self.note_skipped(&mut inner);
         }
         inner.wait(lane, free);
         drop(inner);
@@ -339,11 +347,12 @@ impl Gate {
                 }
                 Asked::At(next, binding) => {
                     inner.ribbon.set(binding, now);
+                    self.note_skipped(&mut inner);
                     return Due::At(inner.ring(next));
                 }
                 Asked::Blocked(binding) => {
                     inner.ribbon.set(binding, now);
-                    self.note_idleness(&mut inner);
+                    self.note_skipped(&mut inner);
                     return Due::WhenCalled;
                 }
             }
@@ -437,6 +446,14 @@ impl Gate {
     }
 
     /// Says so when there is nothing to do, and nothing under way that may have to be done again.
+    /// Has skipped IDs counted; there may be nothing left to do after them.
+    fn note_skipped(&self, inner: &mut Limits) {
+        if !inner.skipped.is_empty() {
+            self.skipped.make();
+            self.note_idleness(inner);
+        }
+    }
+
     fn note_idleness(&self, inner: &mut Limits) {
         if inner.state == State::Open && inner.under_way == 0 && inner.has_nothing() {
             inner.state = State::Idle;
@@ -519,7 +536,7 @@ impl Gate {
         self.keeper.call();
     }
 
-    /// Lets no request be written from `end` on, until it is told a later end.
+    /// Send no request from `end` on. A later call extends it.
     pub(super) fn set_lease(&self, end: Nanos) {
         self.inner.borrow_mut().lease = end;
         self.keeper.call();

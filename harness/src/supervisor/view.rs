@@ -36,8 +36,8 @@ pub trait Observer {
         let _ = seconds;
     }
 
-    /// Return when the run's budget ceases to be its own: no shard sends a request from then on, whatever happens to this process. Asked at
-    /// `now`, before the start and about ten times a second. None for a budget that is the run's to its end.
+    /// Return the end of the lease on the budget, asked at `now`: no shard sends a request after it, even if this process dies. None if the
+    /// budget has no lease. Called before the start and about ten times a second.
     fn lease(&mut self, now: Nanos) -> Option<Nanos> {
         let _ = now;
         None

@@ -87,7 +87,7 @@ pub enum Control {
     Take(IdRange),
     /// Keep within this share of the run's budget from now on, in parts of 2^30.
     Share(u32),
-    /// Send no request from this moment on, unless a later one is told before: the budget is the run's until then.
+    /// Send no request from this time on, unless a later time arrives first.
     Lease(Nanos),
     /// There is nothing more to do.
     Finish,

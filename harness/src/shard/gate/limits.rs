@@ -51,7 +51,7 @@ pub(in crate::shard) type HostOf = Box<dyn Fn(u64) -> u32>;
 /// Permission to request an ID.
 pub(in crate::shard) type MayRequest = Box<dyn Fn(u64) -> bool>;
 
-/// Most IDs that are skipped at once: some tens of µs, after which the shard does what else it has to do.
+/// Most IDs that are skipped at once, after which the shard does what else it has to do: a fraction of a millisecond.
 const MOST_SKIPPED: usize = 512;
 
 /// Time until more IDs are skipped.
@@ -358,6 +358,10 @@ impl Limits {
     /// first.
     pub(super) fn skip_forbidden(&mut self) -> bool {
         let Some(may_request) = &self.may_request else { return true };
+        // Those before are to be counted first.
+        if self.skipped.len() >= MOST_SKIPPED {
+            return false;
+        }
         for _ in 0..MOST_SKIPPED {
             match self.supply.first().filter(|id| !may_request(*id)) {
                 Some(_) => self.skipped.extend(self.supply.take_first()),
