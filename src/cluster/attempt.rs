@@ -72,6 +72,13 @@ impl Attempt {
         let started_us = unix_us(wall_time());
         let name = format!("{}-{}-{}", fit(&host), std::process::id(), started_us / 1_000);
         let place = directory.attempt(part.part, &name);
+        if into.exists() && !into.is_dir() {
+            let into = into.display();
+            return Err(Error::Usage(format!("--into {into}: it is a file. Name the directory that all parts share")));
+        }
+        if directory.plan().exists() {
+            share_plan(&directory, (&text, &name))?;
+        }
         if directory.result(part.part).exists() {
             return Ok(Begun::Published { result: directory.result(part.part) });
         }

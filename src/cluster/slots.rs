@@ -42,7 +42,7 @@ const RENEWAL: Duration = Duration::from_secs(2);
 /// Interval between two tries of a renewal that failed.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// In the place of the holder's name in that of a slot that is free.
+/// Holder's part of the name of a free slot.
 const FREE: &str = "free";
 
 /// A state of a slot: a name that its file has once.
@@ -76,8 +76,9 @@ pub(crate) struct HeldSlot {
     tried: Option<Nanos>,
     was_used: bool,
     is_lost: bool,
-    /// Time in which there was no lease.
+    /// Time in which there was no lease, until `counted`.
     lapsed: Duration,
+    counted: Nanos,
 }
 
 impl SlotState {
@@ -90,7 +91,11 @@ impl SlotState {
         let (slot, rest) = name.strip_prefix("slot-")?.split_once('.')?;
         let (generation, holder) = rest.split_once('.')?;
         let holder = (holder != FREE).then(|| holder.to_owned());
-        Some(Self { slot: slot.parse().ok()?, generation: generation.parse().ok()?, holder })
+        Some(Self {
+            slot: slot.parse().ok()?,
+            generation: generation.parse().ok().filter(|generation| *generation < u64::MAX)?,
+            holder,
+        })
     }
 
     /// Rename the file to its next generation; none if it is not in this state any more.
@@ -153,6 +158,7 @@ impl Slots {
                     was_used: found.generation > 0,
                     is_lost: false,
                     lapsed: Duration::ZERO,
+                    counted: began,
                 }));
             }
         }
@@ -208,9 +214,11 @@ impl HeldSlot {
         let holder = self.state.holder.clone();
         match self.state.advance(&self.place, holder.as_deref()) {
             Ok(Some(state)) => {
-                self.lapsed += Duration::from_nanos(now.since(self.end));
-                (self.state, self.tried) = (state, None);
-                (self.end, self.due) = (tried.plus(LEASE), now.plus(RENEWAL));
+                self.lapsed += Duration::from_nanos(now.since(self.end.max(self.counted)));
+                (self.state, self.tried, self.counted) = (state, None, now);
+                self.end = tried.plus(LEASE);
+                // A renewal that took longer than the lease left none.
+                self.due = if self.end > now { now.plus(RENEWAL) } else { now };
             }
             Ok(None) => (self.is_lost, self.end) = (true, Nanos::default()),
             Err(_) => self.due = now.plus(RETRY),
@@ -285,7 +293,7 @@ mod tests {
         fs::write(home.path().join("file"), "").unwrap();
         assert_eq!(held.renew(at(2_000)), at(10_000));
         assert_eq!(held.renew(at(4_000)), at(10_000));
-        (held.place, held.is_lost) = (place.clone(), held.is_lost);
+        held.place = place.clone();
         assert_eq!(held.renew(at(11_000)), at(12_000));
         assert_eq!(held.lapsed(), Duration::from_secs(1));
         fs::rename(&place, &gone).unwrap();

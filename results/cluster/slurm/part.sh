@@ -35,7 +35,9 @@ case $code in
     echo "part $part of $parts ended with $code: requeued"
     scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
   else
-    echo "part $part of $parts ended with $code after $RESTARTS restarts: given up. Once the cause is mended, run it again: $crawlmark run --plan $plan --node $part/$parts --into $into"
+    echo "part $part of $parts ended with $code after $RESTARTS restarts: given up. Once the cause is fixed, run it again:"
+    printf '%q ' "$crawlmark" run --plan "$plan" --node "$part/$parts" --into "$into" "$@"
+    echo
   fi
   ;;
 esac

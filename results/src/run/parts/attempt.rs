@@ -52,6 +52,9 @@ pub struct AttemptRecord {
     pub items: ItemCounts,
     /// Requests that it sent.
     pub requests: u64,
+    /// Requests for robots.txt before its start: not in `requests`.
+    #[serde(default)]
+    pub robots_requests: u64,
     /// True if it ended by itself and all of its shards reported their end: only then may it be published.
     pub whole: bool,
     /// Verdict on its measurement.
@@ -97,6 +100,7 @@ impl AttemptRecord {
             finished_before: report.finished_before.unwrap_or(0),
             items: report.ledger.items,
             requests: report.totals.attempts,
+            robots_requests: report.robots.as_ref().map_or(0, |robots| robots.requests),
             whole,
             verdict: report.validity.verdict,
             reasons: report.validity.reasons.clone(),
@@ -131,6 +135,6 @@ impl AttemptRecord {
     /// Return its start by the clock of the directory's file server, µs after the Unix epoch; by its own if that is unknown.
     #[must_use]
     pub fn start_us(&self) -> u64 {
-        self.started_at_us.saturating_add_signed(self.clock.map_or(0, |clock| -clock.ahead_us))
+        self.started_at_us.saturating_add_signed(self.clock.map_or(0, |clock| clock.ahead_us.saturating_neg()))
     }
 }

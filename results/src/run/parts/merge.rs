@@ -266,6 +266,7 @@ fn describe(
         late_parts: late_us.as_ref().map(|all| all.iter().map(|us| u32::from(*us > SECOND_US)).sum()),
         last_start_us: late_us.and_then(|all| all.into_iter().max()),
         other_attempts: 0,
+        robots_requests: attempts.iter().map(|attempt| attempt.robots_requests).fold(0, u64::saturating_add),
         additional_requests: 0,
         uncounted_attempts: 0,
         others: Vec::new(),
@@ -359,7 +360,7 @@ fn judge(report: &mut Report, attempts: &[AttemptRecord], merged: &MergedReport)
         });
         report.validity.check(&format!("parts that are {}", verdict.name()), found, verdict);
     }
-    let found = (merged.other_attempts > 0).then(|| {
+    let found = (merged.additional_requests > 0 || merged.uncounted_attempts > 0).then(|| {
         let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
         format!(
             "{} beside the merged ones sent {uncounted}{} in addition, so the target had more to do than these figures show. Repeat the crawl \

@@ -279,8 +279,8 @@ impl PartsWatch {
                 (PartState::Running, Some(attempt)) => {
                     // Those of its part that it does not crawl were saved by an earlier attempt.
                     let saved = plan.ids(part).len().saturating_sub(attempt.status.planned);
-                    all.items += saved + attempt.status.items;
-                    all.items_failed += attempt.status.failed;
+                    all.items = all.items.saturating_add(saved.saturating_add(attempt.status.items));
+                    all.items_failed = all.items_failed.saturating_add(attempt.status.failed);
                     if let Some(rate) = attempt.items_per_s() {
                         *all.items_per_s.get_or_insert(0.0) += rate;
                     }
@@ -288,7 +288,7 @@ impl PartsWatch {
                 _ => {}
             }
             for alive in seen.alive(self.lost_after) {
-                all.requests_per_s += alive.status.requests_per_s;
+                all.requests_per_s = all.requests_per_s.saturating_add(alive.status.requests_per_s);
                 slots.extend(alive.status.slot);
                 let is_other = attempt.is_none_or(|attempt| attempt.name != alive.name);
                 all.additional_attempts += u32::from(is_other && alive.status.state == AttemptState::Running);

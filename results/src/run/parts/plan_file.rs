@@ -55,7 +55,7 @@ pub struct PlanFile {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanFileError {
     /// The system refused.
-    #[error("read the plan {}: {error}. Name a file that `crawlmark plan` made", path.display())]
+    #[error("read the plan {}: {error}. Name a plan that `crawlmark plan` made, or the directory that its parts share (--into)", path.display())]
     Io {
         /// The file.
         path: PathBuf,

@@ -21,6 +21,9 @@ pub struct MergedReport {
     pub slots_used: f64,
     /// Machines that the parts ran on.
     pub machines: u32,
+    /// Requests for robots.txt that the merged parts sent before their start: not in `totals`.
+    #[serde(default)]
+    pub robots_requests: u64,
     /// Greatest error in the alignment of the parts' seconds, µs: rounding to whole seconds, and the error of the machines' clocks. Null if
     /// the error of a clock is unknown.
     pub aligned_within_us: Option<u64>,
@@ -36,7 +39,7 @@ pub struct MergedReport {
     pub additional_requests: u64,
     /// The attempts among them that died, so that some of their requests are not counted.
     pub uncounted_attempts: u32,
-    /// The first twenty of them.
+    /// The first twenty of those attempts.
     pub others: Vec<OtherAttempt>,
 }
 

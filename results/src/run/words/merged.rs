@@ -35,6 +35,9 @@ pub(super) fn row(merged: &MergedReport) -> String {
             micros(us as f64)
         );
     }
+    if merged.robots_requests > 0 {
+        let _ = write!(row, "\n{} for robots.txt before the parts began", counted(merged.robots_requests, "request"));
+    }
     if other_attempts > 0 {
         let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
         let _ = write!(
