@@ -49,11 +49,11 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<u8, Error> {
 /// Return the flags that each part's `run` gets, which hold all that the plan had to leave out.
 fn flags(args: &SubmitArgs, plan: &PlanFile) -> Result<Vec<String>, Error> {
     let text = args.flags.as_deref().unwrap_or_default();
-    let flags =
-        shlex::split(text).ok_or_else(|| Error::Usage(format!("--flags {text}: a quotation mark is not closed")))?;
+    let flags = shlex::split(text).ok_or_else(|| Error::Usage("--flags: a quotation mark is not closed".to_owned()))?;
     resumed(&plan.command, &flags).map_err(|missing| {
         Error::Usage(format!(
-            "{}: secrets are not saved, so give these parts of the command again with --flags: {}",
+            "{}: secrets are not saved, so these parts of the command are missing: {}. Make the plan with --bearer-env NAME, or give them with \
+             --flags, where other users of the scheduler can read them",
             args.plan.display(),
             missing.join(", ")
         ))
