@@ -29,10 +29,15 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
         Ok::<_, Error>((parts.overview(now()), parts.is_certain()))
     };
     if args.once {
+        let mut is_told = false;
         let all = loop {
             match look()? {
                 (all, true) => break all,
                 (_, false) => sleep(OFTEN),
+            }
+            if !std::mem::replace(&mut is_told, true) {
+                let most = humantime::format_duration(args.lost_after);
+                terminal::say(&format!("waiting up to {most} to see which parts are alive (--lost-after)\n"));
             }
         };
         if args.json {

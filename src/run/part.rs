@@ -44,7 +44,7 @@ pub(super) struct PartRun {
 /// A slot, at the start of the crawl.
 #[derive(Debug)]
 pub(super) enum SlotTurn {
-    /// It is this part's.
+    /// Slot that this part holds.
     Held(HeldSlot),
     /// Another attempt published its result while this one waited; the sentence says so.
     Done(String),

@@ -32,7 +32,7 @@ pub enum PartState {
     Waiting,
     /// There is no attempt yet.
     NotBegun,
-    /// It has a result.
+    /// A part with a result.
     Done,
 }
 

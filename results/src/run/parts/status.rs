@@ -38,10 +38,10 @@ pub struct AttemptStatus {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
-    /// It waits for a slot or for the common start.
+    /// An attempt that waits for a slot or for the common start.
     #[default]
     Waiting,
-    /// It crawls.
+    /// An attempt that crawls.
     Running,
     /// Its crawl is over.
     Ended,
