@@ -1,4 +1,4 @@
-//! What shells and man make of the program's completions and pages. A shell that is not installed is skipped, aloud.
+//! Completions and manual pages, as shells and man read them. A shell that is not installed is skipped, aloud.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose program cannot be started is over")]
 
 use std::fs;

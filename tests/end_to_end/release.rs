@@ -1,4 +1,4 @@
-//! What a release is made of: the archive of a program, the names that installers look for, and the steps of the workflows.
+//! Parts of a release: the archive of a program, the names that installers look for, and the steps of the workflows.
 #![expect(clippy::unwrap_used, reason = "a test whose script cannot be started is over")]
 
 use std::fs;

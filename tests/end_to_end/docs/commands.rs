@@ -137,7 +137,7 @@ fn fenced(lines: &[&str]) -> String {
     format!("```{}\n{}\n```\n\n", if is_shell { "sh" } else { "text" }, lines.join("\n"))
 }
 
-/// What follows the flags: explanations and examples.
+/// Explanations and examples after the flags.
 fn after_help(help: &str) -> String {
     let (rest, examples) = help.split_once("Examples:\n").unwrap_or((help, ""));
     let mut text = String::new();
