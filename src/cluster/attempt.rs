@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptStatus, ClockReading, PartsDirectory, PlanFile};
@@ -142,6 +144,16 @@ impl Attempt {
     pub(crate) fn frames(&self) -> Result<PartWriter<File>, Error> {
         let path = self.place().join(PartsDirectory::FRAMES);
         Ok(PartWriter::new(File::create(&path).map_err(Error::unwritable(&path))?))
+    }
+
+    /// Begin the file that counts the requests of each of so many shards, even if this attempt is killed.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub(crate) fn counters(&self, shards: u32) -> Result<FileCounters, Error> {
+        let path = self.place().join(PartsDirectory::REQUESTS);
+        let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
+        FileCounters::create(&path, shards).map_err(Error::unwritable(&path))
     }
 
     /// Write its status. A failure is none of the crawl's.

@@ -4,6 +4,7 @@
 //! result.
 
 use std::fs::File;
+use std::rc::Rc;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
@@ -173,6 +174,7 @@ impl PartRun {
         let slots = attempt.plan.slots;
         let mut status =
             AttemptStatus { state: AttemptState::Waiting, planned: resolved.plan.items(), ..AttemptStatus::default() };
+        resolved.spec.options.sent = Some(Rc::new(attempt.counters(resolved.plan.shards)?));
         let mut look = Slots::open(&place, slots, attempt.name()).map_err(Error::unwritable(&place))?;
         let slot = loop {
             if result.exists() {

@@ -99,7 +99,7 @@ impl AttemptRecord {
             clock: None,
             finished_before: report.finished_before.unwrap_or(0),
             items: report.ledger.items,
-            requests: report.totals.attempts,
+            requests: report.totals.attempts_sent,
             robots_requests: report.robots.as_ref().map_or(0, |robots| robots.requests),
             whole,
             verdict: report.validity.verdict,

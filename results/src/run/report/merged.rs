@@ -35,9 +35,12 @@ pub struct MergedReport {
     pub last_start_us: Option<u64>,
     /// Attempts beside the merged ones: they lost the race to publish, were stopped, or died.
     pub other_attempts: u32,
-    /// Requests that these sent in addition to those of this report; of attempts that died, those until their last second.
+    /// Requests that these sent in addition to those of this report, those for robots.txt included.
     pub additional_requests: u64,
-    /// The attempts among them that died, so that some of their requests are not counted.
+    /// The attempts among them that were killed, or died with their machine.
+    #[serde(default)]
+    pub died_attempts: u32,
+    /// The attempts among those that left no count of their requests: their requests are counted until their last second.
     pub uncounted_attempts: u32,
     /// The first twenty of those attempts.
     pub others: Vec<OtherAttempt>,
@@ -50,10 +53,13 @@ pub struct OtherAttempt {
     pub part: u32,
     /// Its name.
     pub attempt: String,
-    /// Requests that it sent; of one that died, until its last second.
+    /// Requests that it sent.
     pub requests: u64,
-    /// True if it told its end, so that the requests are all of its requests.
+    /// True if it reported its end; otherwise it was killed, or died with its machine.
     pub has_ended: bool,
+    /// True if these are all of its requests; otherwise those until its last second.
+    #[serde(default)]
+    pub is_counted: bool,
 }
 
 impl MergedReport {

@@ -59,7 +59,7 @@ pub(super) fn idle_slots(report: &Report) -> Option<String> {
 /// Return a row for each attempt that was not merged, as far as the report names them.
 pub(super) fn others(report: &Report) -> Table {
     let row = |other: &OtherAttempt| {
-        let sent = if other.has_ended { grouped(other.requests) } else { format!(">= {}", grouped(other.requests)) };
+        let sent = if other.is_counted { grouped(other.requests) } else { format!(">= {}", grouped(other.requests)) };
         let end = if other.has_ended { "ended, not published" } else { "died" };
         vec![other.part.to_string(), other.attempt.clone(), sent, end.to_owned()]
     };
