@@ -405,13 +405,6 @@ impl<D: Dial> Crawl<D> {
         };
     }
 
-    /// Count an attempt whose request goes out, where that is to outlive this process.
-    fn count_sent(&self) {
-        if let Some(counters) = &self.spec.options.sent {
-            counters.add(self.slots.shard as usize);
-        }
-    }
-
     /// Note the source address of a request on `carrier`, and return true if it is the first one from there.
     fn note_source(&self, carrier: &Carrier<D::Stream>, flight: &Flight) -> bool {
         let source = self.source_addresses.as_ref().and_then(|_| carrier.source());
@@ -522,7 +515,7 @@ impl<D: Dial> Workload for Crawl<D> {
         let id = self.id(item);
         let own_host = self.spec.targets.host_of(id) as usize;
         let host = redirected.as_ref().map_or(own_host, |redirected| redirected.host);
-        let (mut resends, mut is_counted) = (0, self.spec.options.sent.is_none());
+        let (mut resends, mut is_counted) = (0, false);
         let mut attempt = loop {
             let (mut carrier, past) = match self.at_rest(host, flight).await {
                 Some(carrier) => (carrier, Past::Kept),
@@ -552,12 +545,7 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             let session = carrier.session();
             let is_first = self.note_source(&carrier, flight);
-            let sent = Self::cleared(&mut carrier, &clear_to_send).await;
-            if !is_counted {
-                // Right before the first byte, so that a process that is killed has left out nothing that it sent.
-                self.count_sent();
-                is_counted = true;
-            }
+            let sent = self.cleared(&mut carrier, &clear_to_send, &mut is_counted).await;
             let mut expected = self.checker.for_item(id);
             let (deadline, is_sampled) = (sent.plus(self.spec.timeout), self.sampler.takes_next());
             let watch = Watch { clock: self.clock, sent, deadline, flight, is_sampled };

@@ -252,7 +252,7 @@ impl FileCounters {
     /// When the file exists, or cannot be written or mapped.
     #[expect(unsafe_code, reason = "a file can only be mapped through a pointer")]
     pub fn create(path: &Path, count: NonZeroUsize) -> io::Result<Self> {
-        let length = count.checked_mul(const { NonZeroUsize::new(size_of::<Counter>()).unwrap() });
+        let length = count.get().checked_mul(size_of::<Counter>()).and_then(NonZeroUsize::new);
         let length = length.ok_or(io::ErrorKind::InvalidInput)?;
         let mut file = File::options().read(true).write(true).create_new(true).open(path)?;
         // Written, not only made longer: a full disk has to be noticed here, not by a signal when a process adds.
@@ -393,7 +393,9 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("counters");
         let counters = FileCounters::create(&path, NonZeroUsize::new(3).unwrap()).unwrap();
-        [0, 2, 2, 3].into_iter().for_each(|index| counters.add(index));
+        for index in [0, 2, 2, 3] {
+            counters.add(index);
+        }
         assert_eq!(FileCounters::sum(&std::fs::read(&path).unwrap()), Ok(3));
         drop(counters);
         let mut bytes = std::fs::read(&path).unwrap();
