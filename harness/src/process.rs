@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::prctl;
@@ -139,7 +140,7 @@ pub fn fork(name: &str, role: Role, body: impl FnOnce() -> u8) -> Result<Child, 
                 ORPHANED
             };
             // SAFETY: `_exit` has no precondition; it ends this process without running the parent's exit handlers.
-            unsafe { nix::libc::_exit(i32::from(code)) }
+            unsafe { libc::_exit(i32::from(code)) }
         }
     }
 }
@@ -361,6 +362,19 @@ pub fn own_usage() -> Usage {
         run_delay_ns,
         involuntary_switches: u64::try_from(usage.involuntary_context_switches()).unwrap_or(0),
     }
+}
+
+/// Return the greatest error of this machine's calendar clock against UTC, where a program keeps it by NTP or PTP; none where none does.
+/// Source: adjtimex(2), `maxerror`, which grows from one correction to the next.
+#[expect(unsafe_code, reason = "adjtimex has no safe form")]
+#[must_use]
+pub fn clock_error() -> Option<Duration> {
+    // SAFETY: `timex` consists of integers, for which zero is a valid value.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `modes` is 0, so the kernel changes nothing, and writes into `state` alone, which lives throughout the call.
+    let answer = unsafe { libc::adjtimex(&raw mut state) };
+    let is_kept = answer >= 0 && answer != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0;
+    u64::try_from(state.maxerror).ok().filter(|_| is_kept).map(Duration::from_micros)
 }
 
 /// CPU of all children that have ended and been waited for, and of theirs, user and system; none when the system does not

@@ -158,6 +158,7 @@ impl Synthetic {
             started_at_us: START_US + u64::from(part % 5) * 1_000,
             finished_at_us: START_US + self.seconds * 1_000_000,
             clock: Some(ClockReading { ahead_us: 0, within_us: 2_000 }),
+            clock_error_us: Some(700 + u64::from(part)),
             requests,
             frames_bytes: bytes,
             ..AttemptRecord::of(valid, true)
@@ -221,6 +222,7 @@ fn many_parts_add_up() {
     let about = report.merged.as_ref().unwrap();
     assert!(about.is_clean());
     assert_eq!((about.parts, about.machines, about.aligned_within_us), (70, 3, Some(6_000)));
+    assert_eq!(about.clock_error_us, Some(769), "the largest");
     let rows: Vec<&IntervalRow> = report.intervals.iter().filter(|row| row.counts.attempts > 0).collect();
     assert!(rows.iter().all(|row| row.counts.attempts % 70 == 0));
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::wall_time;
-use crawlmark_harness::process::FileCounters;
+use crawlmark_harness::process::{FileCounters, clock_error};
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptStatus, ClockReading, PartsDirectory, PlanFile};
@@ -184,6 +184,7 @@ impl Attempt {
             host: host.clone(),
             labels: labels.clone(),
             clock: *clock,
+            clock_error_us: clock_error().and_then(|error| u64::try_from(error.as_micros()).ok()),
             frames_bytes,
             ..record
         };

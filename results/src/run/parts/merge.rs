@@ -264,6 +264,10 @@ fn describe(
             .iter()
             .map(aligned)
             .try_fold(0, |most: u64, aligned| aligned.map(|aligned| most.max(aligned))),
+        clock_error_us: attempts
+            .iter()
+            .map(|attempt| attempt.clock_error_us)
+            .try_fold(0, |most: u64, error| error.map(|error| most.max(error))),
         late_parts: late_us.as_ref().map(|all| all.iter().map(|us| u32::from(*us > SECOND_US)).sum()),
         last_start_us: late_us.and_then(|all| all.into_iter().max()),
         other_attempts: 0,

@@ -27,6 +27,9 @@ pub struct MergedReport {
     /// Greatest error in the alignment of the parts' seconds, µs: rounding to whole seconds, and the error of the machines' clocks. Null if
     /// the error of a clock is unknown.
     pub aligned_within_us: Option<u64>,
+    /// Greatest error of a machine's clock against UTC, by the NTP or PTP that keeps it, µs. Null if the clock of a machine is not kept.
+    #[serde(default)]
+    pub clock_error_us: Option<u64>,
     /// Parts that started more than a second after the plan's common start: all that had to wait for a slot. Absent if the plan has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_parts: Option<u32>,

@@ -27,6 +27,9 @@ pub(super) fn row(merged: &MergedReport) -> String {
         || "\nthe error of a machine's clock is unknown, so seconds may not be aligned".to_owned(),
         |us| format!("\nseconds aligned to within {}", micros(us as f64)),
     );
+    if let Some(us) = merged.clock_error_us {
+        let _ = write!(row, "; clocks within {} of UTC", micros(us as f64));
+    }
     if let Some((late, us)) = merged.late_parts.zip(merged.last_start_us).filter(|(late, _)| *late > 0) {
         let _ = write!(
             row,
