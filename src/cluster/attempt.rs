@@ -146,14 +146,12 @@ impl Attempt {
         Ok(PartWriter::new(File::create(&path).map_err(Error::unwritable(&path))?))
     }
 
-    /// Begin the file that counts the requests of each of so many shards, even if this attempt is killed.
-    ///
-    /// # Errors
-    /// When the file cannot be made.
-    pub(crate) fn counters(&self, shards: u32) -> Result<FileCounters, Error> {
+    /// Begin the file that counts the requests of each of so many shards, even if this attempt is killed. None where files cannot be mapped:
+    /// then the merge counts the requests of a killed attempt by its seconds.
+    pub(crate) fn counters(&self, shards: u32) -> Option<FileCounters> {
         let path = self.place().join(PartsDirectory::REQUESTS);
         let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
-        FileCounters::create(&path, shards).map_err(Error::unwritable(&path))
+        FileCounters::create(&path, shards).inspect_err(|_| drop(fs::remove_file(&path))).ok()
     }
 
     /// Write its status. A failure is none of the crawl's.

@@ -174,7 +174,7 @@ impl PartRun {
         let slots = attempt.plan.slots;
         let mut status =
             AttemptStatus { state: AttemptState::Waiting, planned: resolved.plan.items(), ..AttemptStatus::default() };
-        resolved.spec.options.sent = Some(Rc::new(attempt.counters(resolved.plan.shards)?));
+        resolved.spec.options.sent = attempt.counters(resolved.plan.shards).map(Rc::new);
         let mut look = Slots::open(&place, slots, attempt.name()).map_err(Error::unwritable(&place))?;
         let slot = loop {
             if result.exists() {
