@@ -79,6 +79,7 @@ fn without_a_robots_txt_all_is_crawled_and_with_a_broken_one_nothing() {
         (empty("404 Not Found"), None),
         (empty("403 Forbidden"), None),
         (empty("500 Oops"), Some("status 500")),
+        (empty("429 Too Many Requests"), Some("status 429")),
         (empty(elsewhere), Some("status 301")),
     ] {
         let (requested, folder) = (Requested::default(), tempfile::tempdir().unwrap());
@@ -103,6 +104,42 @@ fn without_a_robots_txt_all_is_crawled_and_with_a_broken_one_nothing() {
         let items = requested.keys().filter(|path| *path != "/robots.txt").count();
         assert_eq!(items, if why.is_none() { 20 } else { 0 });
     }
+}
+
+#[test]
+fn each_host_has_its_rules_also_long_ones_behind_a_redirect() {
+    // As long as a robots.txt of a site may be, with the rules at its end.
+    let long =
+        good(&(format!("# {}\n", "x".repeat(98)).repeat(2_000) + "User-agent: *\nDisallow: /b\nCrawl-delay: 0.002\n"));
+    let (here, there, folder) = (Requested::default(), Requested::default(), tempfile::tempdir().unwrap());
+    let redirecting = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            let answer = match &*path {
+                "/robots.txt" => "HTTP/1.1 301 Moved\r\nlocation: /rules.txt\r\ncontent-length: 0\r\n\r\n",
+                "/rules.txt" => &long,
+                _ => OK,
+            };
+            peer.send(answer);
+            *here.lock().unwrap().entry(path).or_default() += 1;
+        }
+    };
+    let other = good("User-agent: *\nDisallow: /a\nCrawl-delay: 0.001\n");
+    with_server(redirecting, |one| {
+        with_server(serving(&other, &there), |two| {
+            let urls = folder.path().join("urls");
+            let lines = [one, two].map(|host| format!("http://{host}/a\nhttp://{host}/b\n")).concat();
+            std::fs::write(&urls, lines).unwrap();
+            let flags = "-n 4 --shards 2 -c 2 --robots honor --per-host-rate 50/s";
+            let report = crawl(&format!("--urls {} {flags}", urls.display()));
+            report.assert_states(&[("ok", 2), ("skipped", 2)]);
+            // The limit that was asked for is the stricter one.
+            assert_eq!(report.at("/robots/crawl_delay_s"), &json!(0.002));
+            assert_eq!(report.at("/plan/per_host/rate"), &json!({"permits": 50, "period_ns": 1_000_000_000}));
+        });
+    });
+    let paths = |requested: Requested| requested.into_inner().unwrap().into_keys().collect::<Vec<_>>();
+    assert_eq!(paths(here), ["/a", "/robots.txt", "/rules.txt"]);
+    assert_eq!(paths(there), ["/b", "/robots.txt"]);
 }
 
 #[test]
