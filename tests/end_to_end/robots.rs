@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -140,6 +141,46 @@ fn each_host_has_its_rules_also_long_ones_behind_a_redirect() {
     let paths = |requested: Requested| requested.into_inner().unwrap().into_keys().collect::<Vec<_>>();
     assert_eq!(paths(here), ["/a", "/robots.txt", "/rules.txt"]);
     assert_eq!(paths(there), ["/b", "/robots.txt"]);
+}
+
+#[test]
+fn of_a_host_without_an_answer_nothing_is_crawled_and_nothing_is_saved_as_skipped() {
+    let (here, there, folder) = (Requested::default(), Requested::default(), tempfile::tempdir().unwrap());
+    let (rules, broken) = (good("User-agent: *\nAllow: /\n"), "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n");
+    with_server(serving(&rules, &here), |one| {
+        with_server(serving(broken, &there), |two| {
+            let urls = folder.path().join("urls");
+            std::fs::write(&urls, [one, two].map(|host| format!("http://{host}/a\n")).concat()).unwrap();
+            let line = format!("--urls {} -n 2 -c 2 --robots honor --retries 0", urls.display());
+            let report = crawl(&line);
+            report.assert_states(&[("ok", 1), ("skipped", 1)]);
+            assert_eq!(report.count("/robots/unreachable"), 1);
+            let saving = format!("{line} --save {}", folder.path().join("items").display());
+            let ended = Run::start(saving.split(' ')).end();
+            assert_eq!(ended.code(), Some(1), "{}", ended.stderr());
+        });
+    });
+    assert_eq!(here.into_inner().unwrap()["/a"], 1);
+    assert!(!there.into_inner().unwrap().contains_key("/a"));
+}
+
+#[test]
+fn the_request_for_robots_txt_is_one_of_the_rate() {
+    let (robots, arrivals) = (good("User-agent: *\nAllow: /\n"), Mutex::new(Vec::new()));
+    let serve = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            arrivals.lock().unwrap().push(Instant::now());
+            peer.send(if path == "/robots.txt" { &robots } else { OK });
+        }
+    };
+    with_server(serve, |address| {
+        crawl(&format!("http://{address}/{{id}} -n 1 --shards 1 -c 1 --rate 2/s --burst 1 --robots honor"));
+    });
+    let arrivals = arrivals.into_inner().unwrap();
+    assert_eq!(arrivals.len(), 2);
+    // 500 ms from one to the next, less what the first may have been late.
+    let apart = arrivals[1].duration_since(arrivals[0]);
+    assert!(apart > Duration::from_millis(250), "{apart:?}");
 }
 
 #[test]
