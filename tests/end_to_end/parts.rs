@@ -211,7 +211,10 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
         let done = run(args).end().code(&[2]);
         assert!(done.stderr.contains(says), "{says}: {}", done.stderr);
     }
-    let other = Parts::plan(&target, 2, "--ids 0..500 -c 4");
+    let other = Parts::plan(&target, 2, "--ids 0..500 -c 4 --save items");
+    let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--save=items"];
+    let done = Started::new(&args).end().code(&[2]);
+    assert!(done.stderr.contains("the plan has --save already"), "{}", done.stderr);
     let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--quiet"];
     let done = Started::new(&args).end().code(&[2]);
     assert!(done.stderr.contains("the parts of another plan"), "{}", done.stderr);
