@@ -12,9 +12,10 @@ use std::time::{Duration, SystemTime};
 use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
+use crawlmark_results::run::parts::digest::of_text;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptStatus, ClockReading, PartsDirectory, PlanFile};
 
-use super::digest;
+use super::digest::check_program;
 use super::node::{Node, Part, labels};
 use crate::dataset::inherit::Committed;
 use crate::error::Error;
@@ -66,7 +67,7 @@ impl Attempt {
         let variable = |name: &str| std::env::var(name).ok();
         let (file, text) = PlanFile::read(plan)?;
         let part = node.part(file.nodes, variable).map_err(Error::Usage)?;
-        digest::check_program(&file, plan)?;
+        check_program(&file, plan)?;
         let directory = PartsDirectory::at(into);
         let host = host();
         let started_us = unix_us(wall_time());
@@ -85,7 +86,7 @@ impl Attempt {
         fs::create_dir_all(&place).map_err(Error::unwritable(&place))?;
         share_plan(&directory, (&text, &name))?;
         let clock = clock_reading(&place.join("clock"));
-        let (plan_digest, labels) = (digest::of_text(&text), labels(variable));
+        let (plan_digest, labels) = (of_text(&text), labels(variable));
         Ok(Begun::Attempt(Box::new(Self { plan: file, plan_digest, directory, part, name, host, labels, clock })))
     }
 
@@ -211,6 +212,8 @@ pub(crate) fn share_plan(directory: &PartsDirectory, (text, attempt): (&str, &st
     if there == text {
         return Ok(());
     }
+    // One that was changed is not another plan.
+    PlanFile::read(&path)?;
     Err(Error::Usage(format!(
         "--into {}: it holds the parts of another plan. Name another directory, or use the plan in it (--plan {})",
         directory.path().display(),

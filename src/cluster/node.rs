@@ -49,10 +49,10 @@ impl FromStr for Node {
         let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
         match numbers {
             Some((part, of)) if part < of => Ok(Self::Given { part, of }),
-            Some((part, of)) => {
-                Err(format!("there is no part {part} of {of}: the first is 0/{of}, the last {}/{of}", of.max(1) - 1))
+            Some((part, of)) if of > 0 => {
+                Err(format!("there is no part {part} of {of}: the first is 0/{of}, the last {}/{of}", of - 1))
             }
-            None => Err(format!("`{text}` is not a part: write 0/12 for the first of 12, or auto")),
+            Some(_) | None => Err(format!("`{text}` is not a part: write 0/12 for the first of 12, or auto")),
         }
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     fn a_task_without_a_part_is_told_what_to_write() {
         for (node, variables, says) in [
             ("12/12", &[][..], "the last 11/12"),
-            ("0/0", &[], "there is no part 0 of 0"),
+            ("0/0", &[], "`0/0` is not a part: write 0/12"),
             ("3", &[], "write 0/12"),
             ("3/11", &[], "the plan has 12"),
             ("auto", &[], "--node 0/12"),
