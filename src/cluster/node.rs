@@ -1,6 +1,7 @@
 //! The part that this task crawls: given as `i/N`, or read from the environment that a scheduler gives its tasks.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
 /// Variables that become labels of an attempt, for people. They decide nothing.
@@ -23,6 +24,12 @@ pub(crate) struct Part {
     pub(crate) part: u32,
     /// Number of parts.
     pub(crate) of: u32,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.part, self.of)
+    }
 }
 
 /// Part, as typed.

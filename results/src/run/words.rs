@@ -37,7 +37,7 @@ mod stalls;
 mod times;
 pub(super) mod validity;
 
-pub use self::announcement::announcement;
+pub use self::announcement::{OfWhole, announcement};
 pub(crate) use self::failures::error_share;
 pub use self::failures::{errors, explained};
 pub use self::gates::must_hold;
