@@ -32,6 +32,8 @@ mod status;
 pub use self::attempt::{AttemptRecord, ClockReading};
 pub use self::directory::PartsDirectory;
 pub use self::merge::{Completeness, MergeError, listed, merge};
-pub use self::overview::{HighestTime, MOST_READ, PartCounts, PartRow, PartState, PartsOverview, PartsWatch};
+pub use self::overview::{
+    HighestTime, MOST_READ, PartCounts, PartRow, PartState, PartsOverview, PartsWatch, UnreadParts,
+};
 pub use self::plan_file::{MAX_PARTS, PlanFile, PlanFileError};
 pub use self::status::{AttemptState, AttemptStatus};
