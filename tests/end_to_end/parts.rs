@@ -196,7 +196,7 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     assert!(said.contains("800 good items, and its result counts 799"), "{said}");
     fs::remove_file(&result).unwrap();
     let said = Started::new(&["verify", &into]).end().code(&[0]).stdout;
-    assert!(said.contains("800 items left; parts without a result: 1"), "{said}");
+    assert!(said.contains("800 items left; 1 part has no result: 2. Run it (`crawlmark run --plan "), "{said}");
 }
 
 #[test]

@@ -97,12 +97,20 @@ pub enum MergeError {
 }
 
 /// Return the first numbers of a list, and the number of others.
-#[must_use]
-pub fn listed(parts: &[u32]) -> String {
+fn listed(parts: &[u32]) -> String {
     let shown: Vec<String> = parts.iter().take(SHOWN).map(u32::to_string).collect();
     match parts.len().saturating_sub(SHOWN) {
         0 => shown.join(", "),
         more => format!("{} and {} more", shown.join(", "), grouped(more as u64)),
+    }
+}
+
+/// Say which parts have no result.
+#[must_use]
+pub fn without_result(parts: &[u32]) -> String {
+    match parts {
+        [part] => format!("1 part has no result: {part}"),
+        parts => format!("{} parts have no result: {}", grouped(parts.len() as u64), listed(parts)),
     }
 }
 
