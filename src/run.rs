@@ -136,7 +136,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         terminal::say(&failure(&report, ended));
     }
     let published = match (&part, &outcome) {
-        (Some(part), Some(Ok(outcome))) => part.publish(&report, outcome).map(Some),
+        (Some(part), Some(Ok(outcome))) => part.publish(&report, outcome, clock).map(Some),
         (_, Some(Err(_)) | None) | (None, Some(Ok(_))) => Ok(None),
     };
     let code = match (&published, &outcome) {
@@ -253,7 +253,7 @@ fn crawl(
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
     let Recorder { rows, open: _, log, thresholds, part, progress: _ } = recorder;
-    let part = part.map(|seconds| seconds.end(&record));
+    let part = part.map(|seconds| seconds.end(&record, clock.now()));
     let log = log.end().and(file.close()).err();
     let mut report = Report::new(Source {
         plan: &resolved.plan,

@@ -3,13 +3,14 @@
 //! Whatever is restarted, requeued or called dead by a scheduler: an attempt counts if its `attempt.json` is the first to be linked to the
 //! part's `RESULT`. Files become visible whole, by link(2) or rename(2); nothing is locked.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::parts::digest::of_text;
@@ -17,6 +18,7 @@ use crawlmark_results::run::parts::{AttemptRecord, AttemptStatus, ClockReading, 
 
 use super::digest::check_program;
 use super::node::{Node, Part, labels};
+use super::tolerance::retried;
 use crate::dataset::inherit::Committed;
 use crate::error::Error;
 
@@ -34,7 +36,7 @@ pub(crate) struct Attempt {
     name: String,
     host: String,
     labels: BTreeMap<String, String>,
-    clock: Option<ClockReading>,
+    clock: Cell<Option<ClockReading>>,
 }
 
 /// State of a part when a task comes to it.
@@ -85,8 +87,7 @@ impl Attempt {
         }
         fs::create_dir_all(&place).map_err(Error::unwritable(&place))?;
         share_plan(&directory, (&text, &name))?;
-        let clock = clock_reading(&place.join("clock"));
-        let (plan_digest, labels) = (of_text(&text), labels(variable));
+        let (plan_digest, labels, clock) = (of_text(&text), labels(variable), Cell::default());
         Ok(Begun::Attempt(Box::new(Self { plan: file, plan_digest, directory, part, name, host, labels, clock })))
     }
 
@@ -132,9 +133,14 @@ impl Attempt {
         self.plan.ids(self.part.part)
     }
 
+    /// Compare this machine's clock with that of the directory's file server. Call shortly before the start.
+    pub(crate) fn read_clock(&self) {
+        self.clock.set(clock_reading(&self.place().join("clock")));
+    }
+
     /// Return the time until the common start, by the clock of the directory's file server; 0 if the plan has no start, or it is over.
     pub(crate) fn until_start(&self) -> Duration {
-        let ahead_us = self.clock.map_or(0, |clock| clock.ahead_us);
+        let ahead_us = self.clock.get().map_or(0, |clock| clock.ahead_us);
         let server_us = unix_us(wall_time()).saturating_add_signed(-ahead_us);
         Duration::from_micros(self.plan.start_us().unwrap_or(0).saturating_sub(server_us))
     }
@@ -153,15 +159,15 @@ impl Attempt {
     }
 
     /// Write what `record` says of the attempt, and publish it if it is whole: it counts unless another one was published before. None if
-    /// no attempt was published.
+    /// no attempt was published. All that the attempt did depends on a few calls here, so they are tried again for a while.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(crate) fn publish(&self, record: AttemptRecord) -> Result<Option<Publication>, Error> {
+    pub(crate) fn publish(&self, record: AttemptRecord, time: Clock) -> Result<Option<Publication>, Error> {
         let Self { plan, plan_digest, part, name, host, labels, clock, .. } = self;
         let (run_id, program) = (plan.run_id.clone(), plan.program.clone());
         let frames = self.place().join(PartsDirectory::FRAMES);
-        let frames_bytes = frames.metadata().map_err(Error::unwritable(&frames))?.len();
+        let frames_bytes = retried(time, || frames.metadata()).map_err(Error::unwritable(&frames))?.len();
         let record = AttemptRecord {
             run_id,
             plan: plan_digest.clone(),
@@ -172,26 +178,27 @@ impl Attempt {
             attempt: name.clone(),
             host: host.clone(),
             labels: labels.clone(),
-            clock: *clock,
+            clock: clock.get(),
             frames_bytes,
             ..record
         };
         let path = self.place().join(PartsDirectory::ATTEMPT);
         let json = serde_json::to_string_pretty(&record)? + "\n";
-        put(&path, json.as_bytes(), Sync::Yes).map_err(Error::unwritable(&path))?;
+        retried(time, || put(&path, json.as_bytes(), Sync::Yes)).map_err(Error::unwritable(&path))?;
         let result = self.directory.result(part.part);
         if !record.whole {
             return Ok(result.exists().then_some(Publication::Lost));
         }
-        match fs::hard_link(&path, &result) {
-            Ok(()) => Ok(Some(Publication::Counts)),
+        let publish = || match fs::hard_link(&path, &result) {
+            Ok(()) => Ok(Publication::Counts),
             // The answer of a file server may have been lost, and the request repeated.
             Err(error) => match AttemptRecord::read(&result) {
-                Ok(Some(published)) if published.attempt == *name => Ok(Some(Publication::Counts)),
-                Ok(Some(_)) => Ok(Some(Publication::Lost)),
-                Ok(None) | Err(_) => Err(Error::unwritable(&result)(error)),
+                Ok(Some(published)) if published.attempt == *name => Ok(Publication::Counts),
+                Ok(Some(_)) => Ok(Publication::Lost),
+                Ok(None) | Err(_) => Err(error),
             },
-        }
+        };
+        retried(time, publish).map(Some).map_err(Error::unwritable(&result))
     }
 }
 

@@ -29,6 +29,8 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::{Nanos, duration_ns};
 
+use super::tolerance::TOLERANCE;
+
 /// Time for which a holder may send without renewing: long enough for a file server that hesitates, short beside a part.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
 
@@ -41,9 +43,6 @@ const RENEWAL: Duration = Duration::from_secs(2);
 
 /// Interval between two tries of a renewal that failed.
 const RETRY: Duration = Duration::from_millis(500);
-
-/// Time for which a part that waits tolerates a directory that cannot be used: a file server may restart.
-pub(crate) const TOLERANCE: Duration = Duration::from_mins(1);
 
 /// Holder's part of the name of a free slot.
 const FREE: &str = "free";

@@ -11,7 +11,7 @@ mod slot;
 use std::fs::File;
 use std::time::Duration;
 
-use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::{Pinning, RunPlan, SlotShare};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
 use crawlmark_harness::supervisor::{Interval, RunRecord};
@@ -154,7 +154,7 @@ impl PartRun {
     ///
     /// # Errors
     /// When a file cannot be written, or the attempt is not whole and the part has no other result.
-    pub(super) fn publish(&self, report: &Report, outcome: &PartOutcome) -> Result<Publication, Error> {
+    pub(super) fn publish(&self, report: &Report, outcome: &PartOutcome, clock: Clock) -> Result<Publication, Error> {
         let record = AttemptRecord {
             slot: outcome.slot,
             saved: self.saved.clone(),
@@ -162,7 +162,7 @@ impl PartRun {
             finished_at_us: outcome.finished_at_us,
             ..AttemptRecord::of(report, outcome.whole)
         };
-        let publication = self.attempt.publish(record)?;
+        let publication = self.attempt.publish(record, clock)?;
         publication.ok_or_else(|| unfinished(self.attempt.part(), outcome.why()))
     }
 
@@ -266,9 +266,10 @@ impl<'a> PartSeconds<'a> {
         self.slot.held.renew(now)
     }
 
-    /// True if nothing more is to be sent: another attempt has taken the slot, or published its result.
+    /// True if nothing more is to be sent: another attempt has taken the slot, or published its result, or the seconds could not be written,
+    /// without which nothing is published.
     pub(super) const fn is_over(&self) -> bool {
-        self.slot.held.is_lost() || self.is_published
+        self.slot.held.is_lost() || self.is_published || self.failed.is_some()
     }
 
     /// Write a second, and the status after it.
@@ -288,11 +289,11 @@ impl<'a> PartSeconds<'a> {
         self.slot.report();
     }
 
-    /// Write the end.
+    /// Write the end, which is now.
     ///
     /// # Errors
     /// When a second or the end could not be written.
-    pub(super) fn end(mut self, record: &RunRecord) -> Result<PartOutcome, Error> {
+    pub(super) fn end(mut self, record: &RunRecord, now: Nanos) -> Result<PartOutcome, Error> {
         let path = self.slot.attempt.place().join(PartsDirectory::FRAMES);
         let io = |error: PartError| Error::unwritable(&path)(std::io::Error::other(error.to_string()));
         let written = match (self.failed.take(), self.frames.take()) {
@@ -308,13 +309,15 @@ impl<'a> PartSeconds<'a> {
         let (slot, lost_slot, lapsed) = (held.slot(), held.is_lost(), held.lapsed());
         // The shards' processes are gone.
         self.slot.free();
+        // The machine's clock may have been set meanwhile.
+        let (started_at_us, ran_us) = (unix_us(record.started_at), now.since(record.start) / 1_000);
         written.map(|()| PartOutcome {
             whole: !record.was_stopped() && record.shards.iter().all(|shard| shard.fault.is_none()),
             slot,
             lost_slot,
             lapsed,
-            started_at_us: unix_us(record.started_at),
-            finished_at_us: unix_us(record.finished_at),
+            started_at_us,
+            finished_at_us: started_at_us.saturating_add(ran_us),
         })
     }
 }

@@ -320,7 +320,14 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails() {
     let status = parts.status(0).unwrap();
     assert_eq!((&status["state"], &status["slot"]), (&json!("waiting"), &Value::Null));
     assert_eq!(target.books()["requests"], json!(0));
+    // Not a file, and gone a moment later: the result cannot be published at first.
+    std::os::unix::fs::symlink("nowhere", parts.result(0)).unwrap();
     fs::rename(&away, &slots).unwrap();
+    wait_for("an attempt to publish", || {
+        let mut attempts = fs::read_dir(parts.directory().join("part-00000")).unwrap();
+        attempts.any(|attempt| attempt.unwrap().path().join("attempt.json").exists()).then_some(())
+    });
+    fs::remove_file(parts.result(0)).unwrap();
     let said = part.end().code(&[0]).stderr;
     for text in [
         "Part 0/2 has slot 0/1 after 1",

@@ -12,7 +12,8 @@ use crawlmark_results::run::parts::AttemptStatus;
 
 use super::{PartRun, SLOT_LOST, is_published, unfinished};
 use crate::cluster::attempt::{Attempt, unix_us};
-use crate::cluster::slots::{HeldSlot, SlotCounts, Slots, TOLERANCE};
+use crate::cluster::slots::{HeldSlot, SlotCounts, Slots};
+use crate::cluster::tolerance::TOLERANCE;
 use crate::error::Error;
 use crate::run::resolve::Resolved;
 
@@ -181,6 +182,8 @@ impl PartRun {
         }
         let begun = self.share(&slot, resolved).and_then(|()| {
             let rests = if slot.held.was_used() { interval(&resolved.plan) } else { Duration::ZERO };
+            // The machine's clock may have been set while this attempt waited.
+            attempt.read_clock();
             let until_start = attempt.until_start();
             let ahead = rests.max(until_start);
             if ahead > NOTABLE_WAIT {
