@@ -62,7 +62,7 @@ pub(crate) enum SlotsFault {
     /// The system refused.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It holds no slot: it is never left empty.
+    /// A directory without a slot: it is never left empty.
     #[error("the files of the slots are gone")]
     Gone,
 }

@@ -314,7 +314,7 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails() {
     fs::write(slots.join("slot-00000.0000000005.other"), "").unwrap();
     let part = parts.start_with(0, "--no-progress");
     let says = |text: &str| wait_for(text, || part.stderr().contains(text).then_some(()));
-    says("Part 0/2 waits for a slot: 1 of 1 are in use.\n");
+    says("Part 0/2 waits for a slot: the only one is in use.\n");
     fs::rename(&slots, &away).unwrap();
     says("slots cannot be used: No such file or directory (os error 2). It gives up after 1m.\n");
     let status = parts.status(0).unwrap();

@@ -137,7 +137,11 @@ impl Spoken {
 
 /// Say how many slots are in use, and if files are missing.
 fn in_use(SlotCounts { held, missing }: SlotCounts, slots: u32) -> String {
-    let in_use = format!("{} of {} are in use", grouped(held.into()), grouped(slots.into()));
+    let in_use = match slots {
+        1 if held == 1 => "the only one is in use".to_owned(),
+        all if held == all => format!("all {} are in use", grouped(all.into())),
+        all => format!("{} of {} are in use", grouped(held.into()), grouped(all.into())),
+    };
     match missing {
         0 => in_use,
         more => {

@@ -25,7 +25,7 @@ const VERSION: u32 = 1;
 /// Name of [`PlanFile::checksum`].
 const CHECKSUM: &str = "checksum";
 
-/// This program, as it names itself in a plan.
+/// Name and version of this program in a plan.
 const TOOL: &str = concat!("crawlmark ", env!("CARGO_PKG_VERSION"));
 
 /// Most parts of a crawl: as many tasks as large schedulers give an array.
@@ -236,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said of a plan with this text.
+    /// Read a plan with this text, or return the message.
     fn said(text: &str) -> Result<PlanFile, String> {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("plan.json");
