@@ -60,7 +60,7 @@ pub(crate) fn result_directory(out: Option<&Path>, name: &str) -> Result<ResultD
 pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
     let wanted = OutputOptions::of(&args)?;
     let voice = Verbosity::of(&args, wanted.output);
-    let mut part = match PartRun::begin(&mut args)? {
+    let mut part = match PartRun::begin(&mut args, clock)? {
         Beginning::NoPart => None,
         Beginning::Part(part) => Some(*part),
         Beginning::Done(sentence) => {

@@ -98,9 +98,10 @@ impl Attempt {
 
     /// Copy what an earlier attempt at the part has committed of its saved crawl, the directory `name` in its own, and return the number of
     /// items. The attempt with the most of them is taken, and what cannot be copied is crawled again.
-    pub(crate) fn take_over(&self, name: &Path) -> u64 {
+    pub(crate) fn take_over(&self, name: &Path, time: Clock) -> u64 {
         let part = self.part.part;
-        let others = self.directory.attempts(part).unwrap_or_default().into_iter().filter(|other| *other != self.name);
+        let attempts = retried(time, || self.directory.attempts(part)).unwrap_or_default();
+        let others = attempts.into_iter().filter(|other| *other != self.name);
         let places = others.map(|other| self.directory.attempt(part, &other).join(name));
         let most = places
             .filter_map(|place| Committed::read(&place).map(|committed| (place, committed)))

@@ -73,7 +73,7 @@ impl PartRun {
     ///
     /// # Errors
     /// When the plan or the directory cannot be used.
-    pub(super) fn begin(args: &mut RunArgs) -> Result<Beginning, Error> {
+    pub(super) fn begin(args: &mut RunArgs, clock: Clock) -> Result<Beginning, Error> {
         let (Some(plan), Some(into), Some(node)) = (&args.part.plan, &args.part.into, args.part.node) else {
             return Ok(Beginning::NoPart);
         };
@@ -86,7 +86,7 @@ impl PartRun {
         args.out = Some(attempt.place().join(PartsDirectory::RESULT_DIR));
         let saved = args.save.save.take();
         let place = saved.as_ref().map(|name| attempt.place().join(name));
-        let taken_over = saved.as_ref().map_or(0, |name| attempt.take_over(name));
+        let taken_over = saved.as_ref().map_or(0, |name| attempt.take_over(name, clock));
         if taken_over > 0 {
             args.save.resume = place;
         } else {
