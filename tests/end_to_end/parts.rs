@@ -389,3 +389,30 @@ fn a_part_keeps_its_slot_while_it_fetches_robots_txt_and_ends_if_it_loses_it() {
         assert_eq!(parts.slots(), ["slot-00000.0000000009.other"]);
     });
 }
+
+#[test]
+fn a_part_pauses_while_its_lease_cannot_be_renewed_and_then_goes_on() {
+    const IDS: u64 = 1_600;
+    let target = Target::start("--processes 1");
+    let parts = Parts::plan(&target.url(), 1, &format!("--ids 0..{IDS} --rate 100 -c 2 --shards 1"));
+    let part = parts.start(0);
+    target.wait_for_requests(20);
+    // A file server that fails: not a directory.
+    let (slots, away) = (parts.directory().join("slots"), parts.home.path().join("away"));
+    fs::rename(&slots, &away).unwrap();
+    fs::write(&slots, "").unwrap();
+    wait_for("a second without a request", || {
+        parts.status(0).filter(|status| count(status, "/items") > 100 && count(status, "/requests_per_s") == 0)
+    });
+    let sent = count(&target.books(), "/requests");
+    assert!(sent < IDS, "{sent} requests without a lease");
+    fs::remove_file(&slots).unwrap();
+    fs::rename(&away, &slots).unwrap();
+    part.end().code(&[0]);
+    let report = parts.merged();
+    report.assert_states(&[("ok", IDS)]);
+    assert_eq!(target.books()["requests"], json!(IDS));
+    assert_eq!(report.text("/validity/verdict"), "disturbed");
+    let reasons = report.at("/validity/reasons").to_string();
+    assert!(reasons.contains("could not renew its lease of the budget for "), "{reasons}");
+}
