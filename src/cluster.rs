@@ -7,9 +7,11 @@
 //! | `node` | number of the part, given or from a scheduler's environment |
 //! | `attempt` | directory of an attempt, its frames and status, and its publication |
 //! | `slots` | shares of the budget, which one attempt at a time holds |
-//! | `digest` | SHA-256 of files and texts |
+//! | `tolerance` | second tries where a shared file system fails |
+//! | `digest` | SHA-256 of this program |
 
 pub(crate) mod attempt;
 pub(crate) mod digest;
 pub(crate) mod node;
 pub(crate) mod slots;
+pub(crate) mod tolerance;

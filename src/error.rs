@@ -13,6 +13,7 @@ use crawlmark_results::run::parts::{MergeError, PlanFileError};
 use crawlmark_results::run::result_dir::{LogError, ReadError, ResultDir, ResultError};
 use crawlmark_results::studies::compare::DesignError;
 
+use crate::cluster::slots::SlotsError;
 use crate::dataset::export::CrawlExportError;
 use crate::dataset::manifest::ManifestError;
 use crate::dataset::recover::RecoverError;
@@ -130,6 +131,9 @@ pub(crate) enum Error {
         /// Reason, in words that follow its number.
         why: &'static str,
     },
+    /// No slot can be taken.
+    #[error("{0}")]
+    Slots(#[from] SlotsError),
     /// Failed after something was measured.
     #[error("{error}. Measurements made before that are kept in {}", place.display())]
     Kept {
@@ -287,6 +291,7 @@ impl Error {
             | Self::Cut(_)
             | Self::Log(_)
             | Self::Design(_)
+            | Self::Slots(SlotsError::Gone { .. })
             | Self::Result(ResultError::Exists(_) | ResultError::NoName(_) | ResultError::InUse { .. }) => USAGE,
             Self::Stopped(signal) | Self::StoppedBeforeRun(signal) => signalled(*signal),
             Self::Kept { error, .. } => error.exit_code(),
@@ -311,6 +316,7 @@ impl Error {
             | Self::Round(_)
             | Self::Robots { .. }
             | Self::PartUnfinished { .. }
+            | Self::Slots(SlotsError::Io { .. })
             | Self::TargetLost { .. }
             | Self::Json(_)
             | Self::Program(_)

@@ -20,6 +20,6 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
     };
     let objectives = run::objectives(&crawl, &plan.crawl)?;
     let completeness = if args.partial { Completeness::Partial } else { Completeness::All };
-    let report = merge_parts(&directory, completeness, &objectives, digest::of_text)?;
+    let report = merge_parts(&directory, completeness, &objectives).map_err(|error| digest::explain(error, &plan))?;
     run::save_merged(&report, args)
 }

@@ -52,7 +52,8 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     file.run_id = format!("{}-{}", file.created_at, std::process::id());
     file.start_at = start_at.map(|at| rfc3339(at.into()));
     file.saving = saving;
-    let text = serde_json::to_string_pretty(&file)? + "\n";
+    let (ids, whole) = (file.ids(0).len(), file.crawl.ids.len());
+    let text = file.into_text()?;
     let refused = Error::unwritable(&path);
     let mut written = File::create_new(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
@@ -61,11 +62,10 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
         _ => refused(error),
     })?;
     written.write_all(text.as_bytes()).map_err(&refused)?;
-    let ids = file.ids(0).len();
     terminal::say(&format!(
         "{}: {} IDs in {} parts of about {}, at most {} at once\nRun each with: crawlmark run --plan {} --node i/{} --into DIR\n",
         path.display(),
-        grouped(file.crawl.ids.len()),
+        grouped(whole),
         grouped(nodes.into()),
         grouped(ids),
         grouped(slots.into()),

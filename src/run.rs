@@ -21,13 +21,13 @@ use crawlmark_results::run::report::{
 };
 use crawlmark_results::run::result_dir;
 use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
-use crawlmark_results::run::words;
+use crawlmark_results::run::words::{self, OfWhole};
 use crawlmark_results::show::doc::Readers;
 use crawlmark_results::show::plot;
 
 use self::output::{Output, OutputOptions};
 pub(crate) use self::part::whole;
-use self::part::{Beginning, PartOutcome, PartRun, PartSeconds, SlotTurn};
+use self::part::{Beginning, PartOutcome, PartRun, PartSeconds, PartSlot, SlotTurn};
 use self::reach::Checked;
 #[cfg(any(test, fuzzing))]
 pub use self::requests::laws as request_file_laws;
@@ -37,7 +37,6 @@ use self::saving::SavedCrawl;
 pub(crate) use self::saving::with_recorded_flags;
 use crate::cli::{MergeArgs, RunArgs, Typed};
 use crate::cluster::attempt::Publication;
-use crate::cluster::slots::HeldSlot;
 use crate::error::{DONE, Error, FAILED, GATE, INCONCLUSIVE, INVALID, signalled};
 use crate::export;
 use crate::measure;
@@ -61,7 +60,7 @@ pub(crate) fn result_directory(out: Option<&Path>, name: &str) -> Result<ResultD
 pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
     let wanted = OutputOptions::of(&args)?;
     let voice = Verbosity::of(&args, wanted.output);
-    let mut part = match PartRun::begin(&mut args)? {
+    let mut part = match PartRun::begin(&mut args, clock)? {
         Beginning::NoPart => None,
         Beginning::Part(part) => Some(*part),
         Beginning::Done(sentence) => {
@@ -93,14 +92,15 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     saved_crawl.iter().flat_map(|crawl| &crawl.notes).for_each(|note| voice.warn(note));
     let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
     let Checked { unreached, connections: checks } = reach::check_hosts(&mut resolved, clock, &held)?;
-    let turn = part.as_ref().map(|part| part.wait_for_slot(&mut resolved, (&held, clock))).transpose()?;
-    let mut part_slot = match (&part, turn) {
-        (Some(part), Some(SlotTurn::Held(slot))) => Some((part, slot)),
-        (_, Some(SlotTurn::Done(sentence))) => {
+    let say = |line: &str| voice.say(line);
+    let turn = part.as_ref().map(|part| part.wait_for_slot(&mut resolved, (&held, clock), say)).transpose()?;
+    let mut part_slot = match turn {
+        Some(SlotTurn::Held(slot)) => Some(*slot),
+        Some(SlotTurn::Done(sentence)) => {
             voice.say(&sentence);
             return Ok(DONE);
         }
-        (None, _) | (_, None) => None,
+        None => None,
     };
     let robots = obey_robots(&mut resolved, (clock, &held), &mut part_slot, (voice, directory.place()))?;
     std::mem::forget(held);
@@ -136,7 +136,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         terminal::say(&failure(&report, ended));
     }
     let published = match (&part, &outcome) {
-        (Some(part), Some(Ok(outcome))) => part.publish(&report, outcome).map(Some),
+        (Some(part), Some(Ok(outcome))) => part.publish(&report, outcome, clock).map(Some),
         (_, Some(Err(_)) | None) | (None, Some(Ok(_))) => Ok(None),
     };
     let code = match (&published, &outcome) {
@@ -165,15 +165,14 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
 fn obey_robots(
     resolved: &mut Resolved,
     time: (Clock, &HeldSignals),
-    part_slot: &mut Option<(&PartRun, HeldSlot)>,
+    part_slot: &mut Option<PartSlot<'_>>,
     (voice, place): (Verbosity, &Path),
 ) -> Result<Option<RobotsReport>, Error> {
     if !resolved.robots.is_empty() {
         voice.say("fetching robots.txt\n");
     }
-    let slot = part_slot.as_mut().map(|(part, slot)| (slot, part.slots()));
-    let obeyed = robots::obey(resolved, time, slot, place);
-    if let (Err(_), Some((_, slot))) = (&obeyed, part_slot.take_if(|_| obeyed.is_err())) {
+    let obeyed = robots::obey(resolved, time, part_slot.as_mut(), place);
+    if let Some(slot) = part_slot.take_if(|_| obeyed.is_err()) {
         slot.free();
     }
     obeyed
@@ -228,14 +227,15 @@ struct Crawled {
 
 /// Starts the target if it is the bundled one, runs the plan and merges what happened.
 fn crawl(
-    (resolved, directory, part): (Resolved, &ResultDir, Option<(&PartRun, HeldSlot)>),
+    (resolved, directory, part): (Resolved, &ResultDir, Option<PartSlot<'_>>),
     voice: Verbosity,
     clock: Clock,
 ) -> Result<Crawled, Error> {
     let target = resolved.bundled.as_ref().map(resolve::BundledTarget::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let columns = terminal::columns_beside();
-    voice.say(&(words::announcement(&resolved.plan, columns) + &words::must_hold(&resolved.objectives, columns)));
+    let slot = part.as_ref().map(|slot| OfWhole { slot: slot.share(), plan: slot.whole() });
+    voice.say(&(words::announcement(&resolved.plan, slot, columns) + &words::must_hold(&resolved.objectives, columns)));
     for shortage in resolved.objectives.iter().filter_map(|objective| objective.shortage(&resolved.plan)) {
         voice.warn(&shortage.to_string());
     }
@@ -245,7 +245,7 @@ fn crawl(
         open: Vec::new(),
         log: file.begin(wall_time())?,
         thresholds: LiveThresholds::new(&resolved.objectives, &resolved.plan),
-        part: part.map(|(part, slot)| part.seconds(slot, resolved.plan.items())).transpose()?,
+        part: part.map(|slot| PartSeconds::begin(slot, resolved.plan.items())).transpose()?,
         progress: match voice {
             Verbosity::Full | Verbosity::DataWithProgress => Progress::fitting(&resolved.plan),
             Verbosity::NoProgress | Verbosity::Errors | Verbosity::Data => Progress::Silent,
@@ -253,7 +253,7 @@ fn crawl(
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
     let Recorder { rows, open: _, log, thresholds, part, progress: _ } = recorder;
-    let part = part.map(|seconds| seconds.end(&record));
+    let part = part.map(|seconds| seconds.end(&record, clock.now()));
     let log = log.end().and(file.close()).err();
     let mut report = Report::new(Source {
         plan: &resolved.plan,

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crawlmark_harness::units::grouped;
+use crawlmark_results::run::parts::without_result;
 use crawlmark_results::show::text::bytes;
 
 use crate::cli::VerifyArgs;
@@ -36,12 +37,16 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
 /// Audit for people.
 fn text(audit: &Audit) -> String {
     let Audit { directory, planned, recorded, sessions, segments, attempts, .. } = audit;
-    let state = match (planned - recorded, audit.missing_parts) {
-        (0, _) => "complete".to_owned(),
-        (left, Some(missing)) => {
-            format!("{} items left; parts without a result: {}", grouped(left), grouped(missing))
-        }
-        (left, None) => format!("{} items left; go on with `crawlmark run --resume {directory}`", grouped(left)),
+    let state = match (planned - recorded, audit.missing.as_deref(), audit.parts) {
+        (0, ..) => "complete".to_owned(),
+        (left, Some([]), _) => format!("{} items left", grouped(left)),
+        (left, Some(missing @ [first, ..]), Some(parts)) => format!(
+            "{} items left; {}. Run {} (`crawlmark run --plan {directory}/plan.json --node {first}/{parts} --into {directory}`)",
+            grouped(left),
+            without_result(missing),
+            if missing.len() == 1 { "it" } else { "them" }
+        ),
+        (left, ..) => format!("{} items left; go on with `crawlmark run --resume {directory}`", grouped(left)),
     };
     let parts = audit.parts.map_or_else(String::new, |parts| format!(" of {}", counted(parts.into(), "part")));
     let mut text = format!("{directory}: {} of {} items recorded, {state}\n", grouped(*recorded), grouped(*planned));

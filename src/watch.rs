@@ -1,10 +1,11 @@
 //! `crawlmark watch`: shows all parts of a crawl on several machines while they go on, from what they write to the directory that they share.
 
+use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_results::run::parts::{MOST_READ, PartsDirectory, PartsWatch, PlanFile};
+use crawlmark_results::run::parts::{MOST_READ, PartsDirectory, PartsOverview, PartsWatch, PlanFile, UnreadParts};
 
 use crate::cli::WatchArgs;
 use crate::error::{DONE, Error};
@@ -33,8 +34,9 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
         let all = loop {
             match look()? {
                 (all, true) => break all,
-                (_, false) => sleep(OFTEN),
+                (all, false) => refuse_unread(&all, args.lost_after)?,
             }
+            sleep(OFTEN);
             if !std::mem::replace(&mut is_told, true) {
                 let most = humantime::format_duration(args.lost_after);
                 terminal::say(&format!("waiting up to {most} to see which parts are alive (--lost-after)\n"));
@@ -58,4 +60,17 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
     }
     terminal::say(&format!("All parts have a result. Merge them with: crawlmark merge {}\n", args.directory.display()));
     Ok(DONE)
+}
+
+/// Check that no part has been unreadable for so long that its state is unknown.
+///
+/// # Errors
+/// When there is one.
+fn refuse_unread(all: &PartsOverview, lost_after: Duration) -> Result<(), Error> {
+    match &all.unread {
+        Some(UnreadParts { path, error, for_s, .. }) if *for_s >= lost_after.as_secs_f64() => {
+            Err(Error::Unreadable { path: path.clone(), error: io::Error::other(error.clone()) })
+        }
+        Some(_) | None => Ok(()),
+    }
 }

@@ -1,7 +1,6 @@
 //! Directories of parts: what the merge makes of them, and what it refuses.
 #![expect(clippy::unwrap_used, reason = "a test whose directory cannot be made is over")]
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::num::NonZeroUsize;
@@ -19,11 +18,11 @@ use crawlmark_harness::supervisor::ReceivedStats;
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
+use crawlmark_results::run::parts::digest::of_text;
 use crawlmark_results::run::parts::{
     AttemptRecord, ClockReading, Completeness, MergeError, PartsDirectory, PlanFile, merge,
 };
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source, Verdict};
-use sha2::{Digest, Sha256};
 
 /// Distinct seconds of a synthetic part.
 const DISTINCT: u64 = 8;
@@ -120,9 +119,9 @@ impl Synthetic {
         let mut plan = PlanFile::new(self.plan(), self.parts, self.parts);
         (plan.run_id, plan.program) = ("synthetic".to_owned(), "none".to_owned());
         plan.command.arguments = ["crawlmark", "run", "http://127.0.0.1:1/{id}"].map(str::to_owned).into();
-        let text = serde_json::to_string(&plan).unwrap();
+        let text = plan.clone().into_text().unwrap();
         fs::write(directory.plan(), &text).unwrap();
-        let (valid, digest) = (valid(), digest(&text));
+        let (valid, digest) = (valid(), of_text(&text));
         let shared = place.join("frames");
         let (requests, bytes) = self.frames(&shared);
         for part in 0..self.parts {
@@ -166,14 +165,6 @@ impl Synthetic {
     }
 }
 
-/// The SHA-256 of a plan, as the command computes it.
-fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").unwrap();
-        text
-    })
-}
-
 /// A report that says nothing but that it is valid.
 fn valid() -> Report {
     let plan = RunPlan { shards: 1, ids: IdRange { start: 0, end: 10 }, ..plan() };
@@ -186,7 +177,7 @@ fn valid() -> Report {
 }
 
 fn merged(place: &Path, completeness: Completeness) -> Result<Report, MergeError> {
-    merge(&PartsDirectory::at(place), completeness, &[], digest)
+    merge(&PartsDirectory::at(place), completeness, &[])
 }
 
 /// The parts of an hour of 64 shards are merged as those of some seconds are; `CRAWLMARK_PARTS=1000,3600,DIR` leaves such a crawl in DIR for

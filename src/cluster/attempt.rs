@@ -3,6 +3,7 @@
 //! Whatever is restarted, requeued or called dead by a scheduler: an attempt counts if its `attempt.json` is the first to be linked to the
 //! part's `RESULT`. Files become visible whole, by link(2) or rename(2); nothing is locked.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,14 +11,16 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::process::{FileCounters, clock_error};
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
+use crawlmark_results::run::parts::digest::of_text;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptStatus, ClockReading, PartsDirectory, PlanFile};
 
-use super::digest;
+use super::digest::check_program;
 use super::node::{Node, Part, labels};
+use super::tolerance::retried;
 use crate::dataset::inherit::Committed;
 use crate::error::Error;
 
@@ -35,7 +38,7 @@ pub(crate) struct Attempt {
     name: String,
     host: String,
     labels: BTreeMap<String, String>,
-    clock: Option<ClockReading>,
+    clock: Cell<Option<ClockReading>>,
 }
 
 /// State of a part when a task comes to it.
@@ -68,7 +71,7 @@ impl Attempt {
         let variable = |name: &str| std::env::var(name).ok();
         let (file, text) = PlanFile::read(plan)?;
         let part = node.part(file.nodes, variable).map_err(Error::Usage)?;
-        digest::check_program(&file, plan)?;
+        check_program(&file, plan)?;
         let directory = PartsDirectory::at(into);
         let host = host();
         let started_us = unix_us(wall_time());
@@ -86,8 +89,7 @@ impl Attempt {
         }
         fs::create_dir_all(&place).map_err(Error::unwritable(&place))?;
         share_plan(&directory, (&text, &name))?;
-        let clock = clock_reading(&place.join("clock"));
-        let (plan_digest, labels) = (digest::of_text(&text), labels(variable));
+        let (plan_digest, labels, clock) = (of_text(&text), labels(variable), Cell::default());
         Ok(Begun::Attempt(Box::new(Self { plan: file, plan_digest, directory, part, name, host, labels, clock })))
     }
 
@@ -98,9 +100,10 @@ impl Attempt {
 
     /// Copy what an earlier attempt at the part has committed of its saved crawl, the directory `name` in its own, and return the number of
     /// items. The attempt with the most of them is taken, and what cannot be copied is crawled again.
-    pub(crate) fn take_over(&self, name: &Path) -> u64 {
+    pub(crate) fn take_over(&self, name: &Path, time: Clock) -> u64 {
         let part = self.part.part;
-        let others = self.directory.attempts(part).unwrap_or_default().into_iter().filter(|other| *other != self.name);
+        let attempts = retried(time, || self.directory.attempts(part)).unwrap_or_default();
+        let others = attempts.into_iter().filter(|other| *other != self.name);
         let places = others.map(|other| self.directory.attempt(part, &other).join(name));
         let most = places
             .filter_map(|place| Committed::read(&place).map(|committed| (place, committed)))
@@ -133,9 +136,14 @@ impl Attempt {
         self.plan.ids(self.part.part)
     }
 
+    /// Compare this machine's clock with that of the directory's file server. Call shortly before the start.
+    pub(crate) fn read_clock(&self) {
+        self.clock.set(clock_reading(&self.place().join("clock")));
+    }
+
     /// Return the time until the common start, by the clock of the directory's file server; 0 if the plan has no start, or it is over.
     pub(crate) fn until_start(&self) -> Duration {
-        let ahead_us = self.clock.map_or(0, |clock| clock.ahead_us);
+        let ahead_us = self.clock.get().map_or(0, |clock| clock.ahead_us);
         let server_us = unix_us(wall_time()).saturating_add_signed(-ahead_us);
         Duration::from_micros(self.plan.start_us().unwrap_or(0).saturating_sub(server_us))
     }
@@ -162,15 +170,15 @@ impl Attempt {
     }
 
     /// Write what `record` says of the attempt, and publish it if it is whole: it counts unless another one was published before. None if
-    /// no attempt was published.
+    /// no attempt was published. All that the attempt did depends on a few calls here, so they are tried again for a while.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(crate) fn publish(&self, record: AttemptRecord) -> Result<Option<Publication>, Error> {
+    pub(crate) fn publish(&self, record: AttemptRecord, time: Clock) -> Result<Option<Publication>, Error> {
         let Self { plan, plan_digest, part, name, host, labels, clock, .. } = self;
         let (run_id, program) = (plan.run_id.clone(), plan.program.clone());
         let frames = self.place().join(PartsDirectory::FRAMES);
-        let frames_bytes = frames.metadata().map_err(Error::unwritable(&frames))?.len();
+        let frames_bytes = retried(time, || frames.metadata()).map_err(Error::unwritable(&frames))?.len();
         let record = AttemptRecord {
             run_id,
             plan: plan_digest.clone(),
@@ -181,27 +189,28 @@ impl Attempt {
             attempt: name.clone(),
             host: host.clone(),
             labels: labels.clone(),
-            clock: *clock,
+            clock: clock.get(),
             clock_error_us: clock_error().and_then(|error| u64::try_from(error.as_micros()).ok()),
             frames_bytes,
             ..record
         };
         let path = self.place().join(PartsDirectory::ATTEMPT);
         let json = serde_json::to_string_pretty(&record)? + "\n";
-        put(&path, json.as_bytes(), Sync::Yes).map_err(Error::unwritable(&path))?;
+        retried(time, || put(&path, json.as_bytes(), Sync::Yes)).map_err(Error::unwritable(&path))?;
         let result = self.directory.result(part.part);
         if !record.whole {
             return Ok(result.exists().then_some(Publication::Lost));
         }
-        match fs::hard_link(&path, &result) {
-            Ok(()) => Ok(Some(Publication::Counts)),
+        let publish = || match fs::hard_link(&path, &result) {
+            Ok(()) => Ok(Publication::Counts),
             // The answer of a file server may have been lost, and the request repeated.
             Err(error) => match AttemptRecord::read(&result) {
-                Ok(Some(published)) if published.attempt == *name => Ok(Some(Publication::Counts)),
-                Ok(Some(_)) => Ok(Some(Publication::Lost)),
-                Ok(None) | Err(_) => Err(Error::unwritable(&result)(error)),
+                Ok(Some(published)) if published.attempt == *name => Ok(Publication::Counts),
+                Ok(Some(_)) => Ok(Publication::Lost),
+                Ok(None) | Err(_) => Err(error),
             },
-        }
+        };
+        retried(time, publish).map(Some).map_err(Error::unwritable(&result))
     }
 }
 
@@ -222,6 +231,8 @@ pub(crate) fn share_plan(directory: &PartsDirectory, (text, attempt): (&str, &st
     if there == text {
         return Ok(());
     }
+    // One that was changed is not another plan.
+    PlanFile::read(&path)?;
     Err(Error::Usage(format!(
         "--into {}: it holds the parts of another plan. Name another directory, or use the plan in it (--plan {})",
         directory.path().display(),

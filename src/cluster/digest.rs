@@ -1,19 +1,14 @@
-//! SHA-256 of files and texts, in hexadecimal digits: parts that differ in one are of different crawls.
+//! SHA-256 of this program: all parts of a crawl run the same one.
 
-use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crawlmark_results::run::parts::PlanFile;
+use crawlmark_results::run::parts::digest::hexadecimal;
+use crawlmark_results::run::parts::{MergeError, PlanFile};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
-
-/// Digest of a text.
-pub(crate) fn of_text(text: &str) -> String {
-    hexadecimal(Sha256::digest(text.as_bytes()).as_slice())
-}
 
 /// Digest of this program's file.
 pub(crate) fn of_program() -> Result<String, Error> {
@@ -30,7 +25,6 @@ pub(crate) fn check_program(plan: &PlanFile, path: &Path) -> Result<(), Error> {
     if program == plan.program {
         return Ok(());
     }
-    let short = |digest: &str| digest.chars().take(12).collect::<String>();
     Err(Error::Usage(format!(
         "--plan {}: it was made by {} with the SHA-256 {}, and this program has {}. Run the program that made the plan on all machines, \
          or make the plan again",
@@ -41,19 +35,40 @@ pub(crate) fn check_program(plan: &PlanFile, path: &Path) -> Result<(), Error> {
     )))
 }
 
+/// Name the two programs as the cause if another one than this wrote the parts that cannot be merged.
+pub(crate) fn explain(error: MergeError, plan: &PlanFile) -> Error {
+    let (file, why) = match &error {
+        MergeError::Frames { path, error, .. } => (path, error.to_string()),
+        MergeError::Io { path, error } if error.kind() == io::ErrorKind::InvalidData => (path, error.to_string()),
+        MergeError::Plan(_) | MergeError::Missing { .. } | MergeError::Foreign { .. } | MergeError::Io { .. } => {
+            return error.into();
+        }
+    };
+    match of_program() {
+        Ok(program) if program != plan.program => Error::Usage(format!(
+            "merge: the parts were crawled by {} with the SHA-256 {}, and this is {} with {}, which cannot read {}: {why}. Merge with the program \
+             that made the plan",
+            plan.tool,
+            short(&plan.program),
+            concat!("crawlmark ", env!("CARGO_PKG_VERSION")),
+            short(&program),
+            file.display()
+        )),
+        Ok(_) | Err(_) => error.into(),
+    }
+}
+
+/// The start of a digest.
+fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}
+
 fn of_stream(mut stream: impl Read) -> io::Result<String> {
     let (mut digest, mut chunk) = (Sha256::new(), vec![0; 1 << 16]);
     loop {
         match stream.read(&mut chunk)? {
-            0 => return Ok(hexadecimal(digest.finalize().as_slice())),
+            0 => return Ok(hexadecimal(&digest.finalize())),
             read => digest.update(&chunk[..read]),
         }
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

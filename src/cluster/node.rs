@@ -1,6 +1,7 @@
 //! The part that this task crawls: given as `i/N`, or read from the environment that a scheduler gives its tasks.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
 /// Variables that become labels of an attempt, for people. They decide nothing.
@@ -23,6 +24,12 @@ pub(crate) struct Part {
     pub(crate) part: u32,
     /// Number of parts.
     pub(crate) of: u32,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.part, self.of)
+    }
 }
 
 /// Part, as typed.
@@ -49,10 +56,10 @@ impl FromStr for Node {
         let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
         match numbers {
             Some((part, of)) if part < of => Ok(Self::Given { part, of }),
-            Some((part, of)) => {
-                Err(format!("there is no part {part} of {of}: the first is 0/{of}, the last {}/{of}", of.max(1) - 1))
+            Some((part, of)) if of > 0 => {
+                Err(format!("there is no part {part} of {of}: the first is 0/{of}, the last {}/{of}", of - 1))
             }
-            None => Err(format!("`{text}` is not a part: write 0/12 for the first of 12, or auto")),
+            Some(_) | None => Err(format!("`{text}` is not a part: write 0/12 for the first of 12, or auto")),
         }
     }
 }
@@ -141,7 +148,7 @@ mod tests {
     fn a_task_without_a_part_is_told_what_to_write() {
         for (node, variables, says) in [
             ("12/12", &[][..], "the last 11/12"),
-            ("0/0", &[], "there is no part 0 of 0"),
+            ("0/0", &[], "`0/0` is not a part: write 0/12"),
             ("3", &[], "write 0/12"),
             ("3/11", &[], "the plan has 12"),
             ("auto", &[], "--node 0/12"),

@@ -19,7 +19,7 @@
 //! such a process stay open until it ends; nothing is sent on them.
 //!
 //! The slot is lost to all for [`TAKEOVER`] if its holder dies; the attempt that waits for it takes it then. An attempt whose slot was
-//! taken ends, and is to be run again.
+//! taken ends, and is to be run again. One that waits tolerates a directory that fails for [`TOLERANCE`].
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -28,6 +28,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Nanos, duration_ns};
+
+use super::tolerance::TOLERANCE;
 
 /// Time for which a holder may send without renewing: long enough for a file server that hesitates, short beside a part.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
@@ -54,13 +56,70 @@ struct SlotState {
     holder: Option<String>,
 }
 
+/// Reason why the directory of the slots cannot be used at the moment.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SlotsFault {
+    /// The system refused.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// A directory without a slot: it is never left empty.
+    #[error("the files of the slots are gone")]
+    Gone,
+}
+
+/// Reason why a part stops to wait for a slot. Messages read after "failed to", but for that of usage.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SlotsError {
+    /// The system refused for too long.
+    #[error(
+        "take a slot in {}: {error}, tried for {}. Check the file system that the parts share, and run the part again",
+        place.display(), humantime::format_duration(*tried)
+    )]
+    Io {
+        /// Directory of the slots.
+        place: PathBuf,
+        /// The last error.
+        error: io::Error,
+        /// Time for which every try failed.
+        tried: Duration,
+    },
+    /// The files were removed.
+    #[error(
+        "{}: the files of the slots are gone, as seen for {}, so no part can start. When no part runs any more, remove the directory and run the \
+         part again: the first part makes new slots",
+        place.display(), humantime::format_duration(*tried)
+    )]
+    Gone {
+        /// Directory of the slots.
+        place: PathBuf,
+        /// Time for which nothing was there.
+        tried: Duration,
+    },
+}
+
 /// The slots, as an attempt sees them that waits for one.
 #[derive(Debug)]
 pub(crate) struct Slots {
     place: PathBuf,
+    count: u32,
     attempt: String,
+    /// True once the directory was seen. It is not made again: others may still hold slots of one that was removed.
+    is_made: bool,
     /// The last state of each slot, and the time from which on it is known to exist.
     known: BTreeMap<u32, (SlotState, Nanos)>,
+    /// Time at which each slot was last listed.
+    listed: BTreeMap<u32, Nanos>,
+    /// Time of the first of the failures since the last success, and the last one.
+    failing: Option<(Nanos, SlotsFault)>,
+}
+
+/// The slots at a glance, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlotCounts {
+    /// Slots that attempts hold.
+    pub(crate) held: u32,
+    /// Slots whose files somebody removed.
+    pub(crate) missing: u32,
 }
 
 /// A slot that this attempt holds.
@@ -105,47 +164,76 @@ impl SlotState {
         match fs::rename(place.join(self.name()), &to) {
             Ok(()) => Ok(Some(next)),
             // The answer of a file server may have been lost, and the request repeated.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(to.exists().then_some(next)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(to.try_exists()?.then_some(next)),
             Err(error) => Err(error),
         }
     }
 }
 
 impl Slots {
-    /// The slots in the directory `place`, which is made with `slots` of them unless it exists. `attempt` is the name of this attempt, unique
+    /// The slots in the directory `place`, which is made with `count` of them unless it exists. `attempt` is the name of this attempt, unique
     /// to it.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub(crate) fn open(place: &Path, slots: u32, attempt: &str) -> io::Result<Self> {
-        if !place.exists() {
-            let new = place.with_file_name(format!("slots.{attempt}.new"));
-            fs::create_dir(&new)?;
-            for slot in 0..slots {
-                File::create_new(new.join(SlotState { slot, generation: 0, holder: None }.name()))?;
-            }
-            let renamed = fs::rename(&new, place);
-            // Another attempt may have been faster: a directory with files in it is not replaced.
-            let _ = fs::remove_dir_all(&new);
-            if let Err(error) = renamed
-                && !place.exists()
-            {
-                return Err(error);
-            }
+    pub(crate) fn new(place: &Path, count: u32, attempt: &str) -> Self {
+        Self {
+            place: place.to_owned(),
+            count,
+            attempt: attempt.to_owned(),
+            is_made: false,
+            known: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            failing: None,
         }
-        Ok(Self { place: place.to_owned(), attempt: attempt.to_owned(), known: BTreeMap::new() })
     }
 
     /// Take a slot if one is free or was abandoned, the one with the number `first` before others. `now` reads the clock.
     ///
     /// # Errors
-    /// When the directory cannot be read or changed.
-    pub(crate) fn take(&mut self, first: u32, now: impl Fn() -> Nanos) -> io::Result<Option<HeldSlot>> {
-        self.list(&now)?;
+    /// When the directory has failed for [`TOLERANCE`].
+    pub(crate) fn take(&mut self, first: u32, now: impl Fn() -> Nanos) -> Result<Option<HeldSlot>, SlotsError> {
+        let began = now();
+        let fault = match self.try_take(first, &now) {
+            Ok(taken) => {
+                self.failing = None;
+                return Ok(taken);
+            }
+            Err(fault) => fault,
+        };
+        let since = self.failing.as_ref().map_or(began, |(since, _)| *since);
+        let tried = Duration::from_nanos(now().since(since));
+        if tried < TOLERANCE {
+            self.failing = Some((since, fault));
+            return Ok(None);
+        }
+        let (place, tried) = (self.place.clone(), Duration::from_secs(tried.as_secs()));
+        Err(match fault {
+            SlotsFault::Io(error) => SlotsError::Io { place, error, tried },
+            SlotsFault::Gone => SlotsError::Gone { place, tried },
+        })
+    }
+
+    /// Return the time since which every try failed, and the last failure; none after a success.
+    pub(crate) const fn failing(&self) -> Option<&(Nanos, SlotsFault)> {
+        self.failing.as_ref()
+    }
+
+    /// Count the slots that others hold, and those that have not been listed for longer than any hesitation of a file server takes.
+    pub(crate) fn counts(&self, now: Nanos) -> SlotCounts {
+        let is_listed =
+            |slot: &u32| self.listed.get(slot).is_some_and(|listed| now.since(*listed) < duration_ns(TAKEOVER));
+        let count = |slots: usize| u32::try_from(slots).unwrap_or(u32::MAX);
+        let held = self.known.values().filter(|(state, _)| state.holder.is_some() && is_listed(&state.slot));
+        SlotCounts { held: count(held.count()), missing: self.count - count((0..self.count).filter(is_listed).count()) }
+    }
+
+    fn try_take(&mut self, first: u32, now: &impl Fn() -> Nanos) -> Result<Option<HeldSlot>, SlotsFault> {
+        self.make()?;
+        self.list(now)?;
         let (before, after) = self.known.values().partition::<Vec<_>, _>(|(state, _)| state.slot < first);
         for (found, since) in after.into_iter().chain(before) {
             let began = now();
-            if found.holder.is_some() && began.since(*since) < duration_ns(TAKEOVER) {
+            // One that is its own it has taken without an answer.
+            let is_others = found.holder.as_ref().is_some_and(|holder| *holder != self.attempt);
+            if is_others && began.since(*since) < duration_ns(TAKEOVER) {
                 continue;
             }
             if let Some(state) = found.advance(&self.place, Some(&self.attempt))? {
@@ -165,14 +253,42 @@ impl Slots {
         Ok(None)
     }
 
+    /// Make the directory with its files, unless it exists or did.
+    fn make(&mut self) -> io::Result<()> {
+        if !self.is_made && !self.place.try_exists()? {
+            let new = self.place.with_file_name(format!("slots.{}.new", self.attempt));
+            // What a try has left that failed.
+            let _ = fs::remove_dir_all(&new);
+            fs::create_dir(&new)?;
+            for slot in 0..self.count {
+                File::create_new(new.join(SlotState { slot, generation: 0, holder: None }.name()))?;
+            }
+            let renamed = fs::rename(&new, &self.place);
+            // Another attempt may have been faster: a directory with files in it is not replaced.
+            let _ = fs::remove_dir_all(&new);
+            if let Err(error) = renamed
+                && !self.place.try_exists()?
+            {
+                return Err(error);
+            }
+        }
+        self.is_made = true;
+        Ok(())
+    }
+
     /// Note the states that exist now.
-    fn list(&mut self, now: &impl Fn() -> Nanos) -> io::Result<()> {
+    fn list(&mut self, now: &impl Fn() -> Nanos) -> Result<(), SlotsFault> {
         let mut states = Vec::new();
         for entry in fs::read_dir(&self.place)? {
-            states.extend(entry?.file_name().to_str().and_then(SlotState::parse));
+            let state = entry?.file_name().to_str().and_then(SlotState::parse);
+            states.extend(state.filter(|state| state.slot < self.count));
+        }
+        if states.is_empty() {
+            return Err(SlotsFault::Gone);
         }
         let listed = now();
         for state in states {
+            self.listed.insert(state.slot, listed);
             let known = self.known.get(&state.slot);
             // A renewal during the listing may show both names, and a client of a file server an old one.
             if known.is_none_or(|(known, _)| known.generation < state.generation) {
@@ -257,7 +373,7 @@ mod tests {
     fn a_slot_is_taken_renewed_freed_and_taken_over() {
         let home = tempfile::tempdir().unwrap();
         let place = home.path().join("slots");
-        let slots = |attempt: &str| Slots::open(&place, 2, attempt).unwrap();
+        let slots = |attempt: &str| Slots::new(&place, 2, attempt);
         let (mut a, mut b, mut c) = (slots("a"), slots("b"), slots("c"));
         let mut held = a.take(1, || at(0)).unwrap().unwrap();
         assert_eq!((held.slot(), held.was_used(), held.end), (1, false, at(10_000)));
@@ -286,7 +402,7 @@ mod tests {
     fn a_renewal_without_an_answer_counts_from_its_first_try() {
         let home = tempfile::tempdir().unwrap();
         let place = home.path().join("slots");
-        let mut held = Slots::open(&place, 1, "a").unwrap().take(0, || at(0)).unwrap().unwrap();
+        let mut held = Slots::new(&place, 1, "a").take(0, || at(0)).unwrap().unwrap();
         // The directory does not answer: another name stands for it.
         let gone = home.path().join("gone");
         held.place = home.path().join("file").join("slots");
@@ -299,6 +415,49 @@ mod tests {
         fs::rename(&place, &gone).unwrap();
         assert_eq!(held.renew(at(13_000)), at(0));
         assert!(held.is_lost(), "a directory that is gone may be given to others");
+    }
+
+    #[test]
+    fn a_directory_that_fails_is_tried_again_for_a_minute() {
+        let home = tempfile::tempdir().unwrap();
+        let (place, away) = (home.path().join("slots"), home.path().join("away"));
+        let file = |name: &str| fs::write(place.join(name), "").unwrap();
+        // A file stands where the directory is to be: neither can it be made, nor read.
+        fs::write(&place, "").unwrap();
+        let mut slots = Slots::new(&place, 2, "a");
+        assert!(slots.take(0, || at(5)).unwrap().is_none());
+        assert!(slots.take(0, || at(60_004)).unwrap().is_none());
+        let error = slots.take(0, || at(65_005)).unwrap_err();
+        assert!(error.to_string().contains("tried for 1m 5s. Check the file system"), "{error}");
+        fs::remove_file(&place).unwrap();
+        fs::create_dir(&place).unwrap();
+        file("slot-00000.0000000007.b");
+        // Beyond the slots of the plan: nobody's share.
+        file("slot-00002.0000000007.free");
+        assert!(slots.take(0, || at(70_000)).unwrap().is_none());
+        assert!(slots.failing().is_none());
+        assert_eq!(slots.counts(at(70_000)), SlotCounts { held: 1, missing: 1 });
+
+        // Away for a moment: the slot is taken over as if nothing had been.
+        fs::rename(&place, &away).unwrap();
+        assert!(slots.take(0, || at(71_000)).unwrap().is_none());
+        assert!(!place.exists(), "slots that others hold are not made again");
+        fs::rename(&away, &place).unwrap();
+        let taken = slots.take(0, || at(82_000)).unwrap().unwrap();
+        assert_eq!((taken.slot(), taken.was_used()), (0, true));
+        // The answer to the rename was lost.
+        assert_eq!(slots.take(0, || at(82_001)).unwrap().unwrap().state.generation, 9);
+
+        fs::remove_file(place.join("slot-00000.0000000009.a")).unwrap();
+        fs::remove_file(place.join("slot-00002.0000000007.free")).unwrap();
+        assert!(slots.take(0, || at(90_000)).unwrap().is_none());
+        assert!(slots.take(0, || at(149_999)).unwrap().is_none());
+        assert_eq!(slots.counts(at(149_999)), SlotCounts { held: 0, missing: 2 });
+        let error = slots.take(0, || at(150_000)).unwrap_err();
+        assert!(
+            matches!(error, SlotsError::Gone { .. }) && error.to_string().contains("remove the directory"),
+            "{error}"
+        );
     }
 
     /// A machine whose clock began at some time and is a little fast or slow.
@@ -328,7 +487,7 @@ mod tests {
             let place = home.path().join("slots");
             let machines: Vec<Machine> = machines.into_iter().map(|(began, per_mille)| Machine { began, per_mille }).collect();
             let mut waiting: Vec<Option<Slots>> = (0..machines.len())
-                .map(|i| Some(Slots::open(&place, slots, &format!("a{i}")).unwrap())).collect();
+                .map(|i| Some(Slots::new(&place, slots, &format!("a{i}")))).collect();
             let mut held: Vec<Option<HeldSlot>> = machines.iter().map(|_| None).collect();
             let (mut ms, mut taken) = (0, 0);
             for (n, (who, wait, what)) in steps.into_iter().enumerate() {
@@ -337,7 +496,7 @@ mod tests {
                 let now = machines[i].reads(ms);
                 match (held[i].take(), what) {
                     (None, _) => {
-                        let looks = waiting[i].get_or_insert_with(|| Slots::open(&place, slots, &format!("a{i}.{n}")).unwrap());
+                        let looks = waiting[i].get_or_insert_with(|| Slots::new(&place, slots, &format!("a{i}.{n}")));
                         held[i] = looks.take(u32::try_from(n).unwrap() % slots, || now).unwrap();
                         if held[i].is_some() {
                             (waiting[i], taken) = (None, taken + 1);

@@ -75,9 +75,10 @@ impl SavedParts {
         Ok(Some(Self { plan, place: place.to_owned(), parts }))
     }
 
-    /// Return the number of parts that have no result.
-    pub(crate) fn missing(&self) -> u64 {
-        u64::from(self.plan.nodes) - self.parts.len() as u64
+    /// Return the numbers of the parts that have no result.
+    pub(crate) fn missing(&self) -> Vec<u32> {
+        let mut others = self.parts.iter().map(|part| part.part).peekable();
+        (0..self.plan.nodes).filter(|part| others.next_if_eq(part).is_none()).collect()
     }
 
     /// Return the description of the crawl: that of its first part, with the IDs of all.
@@ -109,23 +110,24 @@ impl SavedPart {
         if (saved, shuffle, target, workload) != (&whole.saved, &whole.shuffle, &whole.target, &whole.workload) {
             found.push("its settings are not those of the first part".to_owned());
         }
-        let (mut before, mut all) = (0, 0);
+        let (mut before, mut all) = (0_u64, 0_u64);
         let mut own = BTreeMap::<&str, u64>::new();
         for segment in &crawl.segments {
             let Some(Ok(checkpoint)) = &segment.checkpoint else { continue };
             if segment.name.session < crawl.sessions() {
-                before += checkpoint.records();
+                before = before.saturating_add(checkpoint.records());
                 continue;
             }
-            all += checkpoint.records();
+            all = all.saturating_add(checkpoint.records());
             for (outcome, records) in &checkpoint.tally.outcomes {
-                *own.entry(outcome).or_default() += records;
+                let own = own.entry(outcome).or_default();
+                *own = own.saturating_add(*records);
             }
         }
         let of = |outcome: &str| own.get(outcome).copied().unwrap_or(0);
         for (what, saved, result) in [
             ("items of earlier attempts", before, self.finished_before),
-            ("items", all, self.items.completed() + self.items.skipped),
+            ("items", all, self.items.completed().saturating_add(self.items.skipped)),
             ("good items", of("ok"), self.items.ok),
             ("items that were not found", of("not_found"), self.items.not_found),
         ] {

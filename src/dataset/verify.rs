@@ -58,9 +58,12 @@ pub(crate) struct Audit {
     /// Parts that the crawl was made in, on several machines; absent of other crawls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) parts: Option<u32>,
-    /// Parts that have no result.
+    /// Number of parts that have no result.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) missing_parts: Option<u64>,
+    pub(crate) missing_parts: Option<usize>,
+    /// Their numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) missing: Option<Vec<u32>>,
 }
 
 /// Audit the saved crawls of all parts, one after another: their ranges follow one another, each ID has one record in its part, and each part
@@ -69,7 +72,7 @@ pub(crate) struct Audit {
 /// # Errors
 /// When a file cannot be read at all.
 pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
-    let whole = parts.manifest()?;
+    let (whole, missing) = (parts.manifest()?, parts.missing());
     let mut sum = Audit {
         schema: SCHEMA,
         crawlmark_version: env!("CARGO_PKG_VERSION"),
@@ -88,7 +91,8 @@ pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
         attempts: 0,
         bodies_checked: 0,
         parts: Some(parts.plan.nodes),
-        missing_parts: Some(parts.missing()),
+        missing_parts: Some(missing.len()),
+        missing: Some(missing),
     };
     for part in &parts.parts {
         let crawl = part.open()?;
@@ -166,6 +170,7 @@ pub(crate) fn verify(crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Resul
         bodies_checked: bodies,
         parts: None,
         missing_parts: None,
+        missing: None,
     })
 }
 

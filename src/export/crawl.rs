@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::units::grouped;
+use crawlmark_results::run::parts::without_result;
 
 use crate::cli::{CrawlFormat, Destination, ExportArgs};
 use crate::dataset::export::{CrawlExport, CrawlExportError, Exported};
@@ -53,7 +54,7 @@ impl Source {
     fn rest(&self) -> String {
         match self {
             Self::Crawl(crawl) => format!("`crawlmark run --resume {}` crawls the others", crawl.place.display()),
-            Self::Parts(parts) => format!("parts without a result: {}", grouped(parts.missing())),
+            Self::Parts(parts) => without_result(&parts.missing()),
         }
     }
 

@@ -1,29 +1,30 @@
 //! One part of a crawl on several machines: `run --plan FILE --node i/N --into DIR`.
 //!
-//! Turns the resolved crawl into that of the part, waits for a slot, writes its seconds and its status while it runs, and publishes its
-//! result.
+//! Turns the resolved crawl into that of the part, writes its seconds and its status while it runs, and publishes its result.
+//!
+//! | room | for |
+//! |---|---|
+//! | `slot` | wait for a slot and for the common start; the slot that a part holds |
+
+mod slot;
 
 use std::fs::File;
-use std::rc::Rc;
 use std::time::Duration;
 
-use crawlmark_harness::clock::{Clock, Nanos, wall_time};
+use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::{Pinning, RunPlan, SlotShare};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
-use crawlmark_harness::supervisor::{HeldSignals, Interval, RunRecord};
-use crawlmark_harness::units::{Rate, grouped};
-use crawlmark_results::run::parts::{AttemptRecord, AttemptState, AttemptStatus, PartsDirectory};
+use crawlmark_harness::supervisor::{Interval, RunRecord};
+use crawlmark_harness::units::grouped;
+use crawlmark_results::run::parts::{AttemptRecord, AttemptState, PartsDirectory};
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 
+pub(super) use self::slot::{PartSlot, SlotTurn};
 use super::resolve::Resolved;
 use crate::cli::{Auto, RunArgs};
 use crate::cluster::attempt::{Attempt, Begun, Publication, unix_us};
 use crate::cluster::node::Part;
-use crate::cluster::slots::{HeldSlot, Slots};
 use crate::error::Error;
-
-/// Interval at which a part that waits looks for a slot.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// Interval at which a part that runs looks for the result of another attempt: its own would be of no use then.
 const RESULT_LOOK: Duration = Duration::from_secs(2);
@@ -40,15 +41,6 @@ pub(super) struct PartRun {
     taken_over: u64,
     /// The whole crawl, with the settings of this machine.
     whole: Option<RunPlan>,
-}
-
-/// A slot, at the start of the crawl.
-#[derive(Debug)]
-pub(super) enum SlotTurn {
-    /// Slot that this part holds.
-    Held(HeldSlot),
-    /// Another attempt published its result while this one waited; the sentence says so.
-    Done(String),
 }
 
 /// Beginning of a part.
@@ -81,7 +73,7 @@ impl PartRun {
     ///
     /// # Errors
     /// When the plan or the directory cannot be used.
-    pub(super) fn begin(args: &mut RunArgs) -> Result<Beginning, Error> {
+    pub(super) fn begin(args: &mut RunArgs, clock: Clock) -> Result<Beginning, Error> {
         let (Some(plan), Some(into), Some(node)) = (&args.part.plan, &args.part.into, args.part.node) else {
             return Ok(Beginning::NoPart);
         };
@@ -94,7 +86,7 @@ impl PartRun {
         args.out = Some(attempt.place().join(PartsDirectory::RESULT_DIR));
         let saved = args.save.save.take();
         let place = saved.as_ref().map(|name| attempt.place().join(name));
-        let taken_over = saved.as_ref().map_or(0, |name| attempt.take_over(name));
+        let taken_over = saved.as_ref().map_or(0, |name| attempt.take_over(name, clock));
         if taken_over > 0 {
             args.save.resume = place;
         } else {
@@ -148,120 +140,21 @@ impl PartRun {
         Ok(())
     }
 
-    /// Number of slots, which share the limits of the crawl.
-    pub(super) const fn slots(&self) -> u32 {
-        self.attempt.plan.slots
-    }
-
     /// Return the sentence that says what an earlier attempt had saved; none if it is nothing.
     pub(super) fn taken_over(&self) -> Option<String> {
-        let Part { part, of } = self.attempt.part();
         let items = Some(self.taken_over).filter(|items| *items > 0)?;
-        Some(format!("Part {part}/{of} goes on after {} items that an earlier attempt saved.\n", grouped(items)))
-    }
-
-    /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget.
-    ///
-    /// # Errors
-    /// When a signal ends the wait, or the directory cannot be used.
-    pub(super) fn wait_for_slot(
-        &self,
-        resolved: &mut Resolved,
-        (held, clock): (&HeldSignals, Clock),
-    ) -> Result<SlotTurn, Error> {
-        let (attempt, part) = (&self.attempt, self.attempt.part().part);
-        let (result, place) = (attempt.directory().result(part), attempt.directory().slots());
-        let slots = attempt.plan.slots;
-        let mut status =
-            AttemptStatus { state: AttemptState::Waiting, planned: resolved.plan.items(), ..AttemptStatus::default() };
-        resolved.spec.options.sent = attempt.counters(resolved.plan.shards).map(Rc::new);
-        let mut look = Slots::open(&place, slots, attempt.name()).map_err(Error::unwritable(&place))?;
-        let slot = loop {
-            if result.exists() {
-                return Ok(SlotTurn::Done(is_published(&result)));
-            }
-            let taken = look.take(part % slots, || clock.now()).map_err(Error::unwritable(&place))?;
-            if let Some(slot) = taken {
-                break slot;
-            }
-            status.beat += 1;
-            status.at_us = unix_us(wall_time());
-            attempt.report(&status);
-            wait(held, LOOK)?;
-        };
-        let share = SlotShare { slot: slot.slot(), of: slots };
-        if let Some(whole) = &self.whole {
-            let own = whole.part(attempt.ids(), share, resolved.plan.shards, self.burst);
-            let first = whole.part(attempt.ids(), SlotShare { slot: 0, ..share }, resolved.plan.shards, self.burst);
-            // Those that this machine has no descriptors for stay out.
-            let cut = first.connections.saturating_sub(resolved.plan.connections);
-            let plan = RunPlan {
-                connections: own.connections - cut.min(own.connections - 1),
-                at_start: if slot.was_used() { own.at_start.min(own.shards.into()) } else { own.at_start },
-                finished: std::mem::take(&mut resolved.plan.finished),
-                ..own
-            };
-            resolved.plan = plan.validate().map_err(|error| Error::Usage(error.to_string()))?;
-        }
-        let slot = self.wait_for_start(slot, &resolved.plan, (held, clock))?;
-        Ok(SlotTurn::Held(slot))
-    }
-
-    /// Wait for the common start, and, after an attempt that may have used all of its burst until a moment ago, for the first request that the
-    /// rate allows then.
-    fn wait_for_start(
-        &self,
-        mut slot: HeldSlot,
-        plan: &RunPlan,
-        (held, clock): (&HeldSignals, Clock),
-    ) -> Result<HeldSlot, Error> {
-        let interval = |rate: Option<Rate>| {
-            let ns = rate.map_or(0, |rate| rate.period_ns.div_ceil(rate.permits.max(1)));
-            Duration::from_nanos(ns)
-        };
-        let rests =
-            if slot.was_used() { interval(plan.rate).max(interval(plan.per_host.rate)) } else { Duration::ZERO };
-        let start = clock.now().plus(rests.max(self.attempt.until_start()));
-        loop {
-            let left = Duration::from_nanos(start.since(clock.now()));
-            slot.renew(clock.now());
-            if left.is_zero() {
-                return Ok(slot);
-            }
-            if let Err(error) = wait(held, left.min(LOOK)) {
-                slot.free();
-                return Err(error);
-            }
-        }
-    }
-
-    /// Begin to write its seconds.
-    ///
-    /// # Errors
-    /// When the file cannot be made.
-    pub(super) fn seconds(&self, slot: HeldSlot, planned: u64) -> Result<PartSeconds<'_>, Error> {
-        let status = AttemptStatus {
-            state: AttemptState::Running,
-            slot: Some(slot.slot()),
-            planned,
-            ..AttemptStatus::default()
-        };
-        Ok(PartSeconds {
-            attempt: &self.attempt,
-            slot,
-            look_at: Nanos::default(),
-            is_published: false,
-            status,
-            frames: Some(self.attempt.frames()?),
-            failed: None,
-        })
+        Some(format!(
+            "Part {} goes on after {} items that an earlier attempt saved.\n",
+            self.attempt.part(),
+            grouped(items)
+        ))
     }
 
     /// Publish the result.
     ///
     /// # Errors
     /// When a file cannot be written, or the attempt is not whole and the part has no other result.
-    pub(super) fn publish(&self, report: &Report, outcome: &PartOutcome) -> Result<Publication, Error> {
+    pub(super) fn publish(&self, report: &Report, outcome: &PartOutcome, clock: Clock) -> Result<Publication, Error> {
         let record = AttemptRecord {
             slot: outcome.slot,
             saved: self.saved.clone(),
@@ -269,20 +162,17 @@ impl PartRun {
             finished_at_us: outcome.finished_at_us,
             ..AttemptRecord::of(report, outcome.whole)
         };
-        let Part { part, of } = self.attempt.part();
-        match self.attempt.publish(record)? {
-            Some(publication) => Ok(publication),
-            None => Err(Error::PartUnfinished { part, of, why: outcome.why() }),
-        }
+        let publication = self.attempt.publish(record, clock)?;
+        publication.ok_or_else(|| unfinished(self.attempt.part(), outcome.why()))
     }
 
     /// Return the sentence that says what came of the publication.
     pub(super) fn published(&self, publication: Publication) -> String {
-        let Part { part, of } = self.attempt.part();
+        let part = self.attempt.part();
         match publication {
-            Publication::Counts => format!("Part {part}/{of} is published.\n"),
+            Publication::Counts => format!("Part {part} is published.\n"),
             Publication::Lost => format!(
-                "Part {part}/{of} was published by another attempt: the requests of this one are counted as additional.\n"
+                "Part {part} was published by another attempt: the requests of this one are counted as additional.\n"
             ),
         }
     }
@@ -292,12 +182,12 @@ fn is_published(result: &std::path::Path) -> String {
     format!("This part has a result already ({}): nothing to do.\n", result.display())
 }
 
-/// Wait, unless a signal asks to stop.
-fn wait(held: &HeldSignals, most: Duration) -> Result<(), Error> {
-    match held.asks_to_stop(most).map_err(Error::Signal)? {
-        Some(signal) => Err(Error::StoppedBeforeRun(signal)),
-        None => Ok(()),
-    }
+/// Reason for the end of a part that lost its slot.
+const SLOT_LOST: &str = "its slot was taken after it had not renewed the lease";
+
+const fn unfinished(part: Part, why: &'static str) -> Error {
+    let Part { part, of } = part;
+    Error::PartUnfinished { part, of, why }
 }
 
 /// Name the first setting that differs, with both values.
@@ -339,41 +229,47 @@ impl PartOutcome {
     }
 
     const fn why(&self) -> &'static str {
-        if self.lost_slot {
-            "its slot was taken after it had not renewed the lease"
-        } else {
-            "it was stopped, or a shard was lost"
-        }
+        if self.lost_slot { SLOT_LOST } else { "it was stopped, or a shard was lost" }
     }
 }
 
 /// The seconds of a part, as they are written.
 pub(super) struct PartSeconds<'a> {
-    attempt: &'a Attempt,
-    slot: HeldSlot,
+    slot: PartSlot<'a>,
     /// When the result of another attempt is looked for.
     look_at: Nanos,
     /// True if another attempt has published one.
     is_published: bool,
-    status: AttemptStatus,
     frames: Option<PartWriter<File>>,
     /// The first failure.
     failed: Option<PartError>,
 }
 
-impl PartSeconds<'_> {
+impl<'a> PartSeconds<'a> {
+    /// Begin to write the seconds of the part that holds `slot`, of so many items.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub(super) fn begin(mut slot: PartSlot<'a>, planned: u64) -> Result<Self, Error> {
+        (slot.status.state, slot.status.planned) = (AttemptState::Running, planned);
+        let frames = Some(slot.attempt.frames()?);
+        Ok(Self { slot, look_at: Nanos::default(), is_published: false, frames, failed: None })
+    }
+
     /// Renew the lease if that is due, and return its end.
     pub(super) fn lease(&mut self, now: Nanos) -> Nanos {
         if now >= self.look_at {
             self.look_at = now.plus(RESULT_LOOK);
-            self.is_published = self.attempt.directory().result(self.attempt.part().part).exists();
+            let attempt = self.slot.attempt;
+            self.is_published = attempt.directory().result(attempt.part().part).exists();
         }
-        self.slot.renew(now)
+        self.slot.held.renew(now)
     }
 
-    /// True if nothing more is to be sent: another attempt has taken the slot, or published its result.
+    /// True if nothing more is to be sent: another attempt has taken the slot, or published its result, or the seconds could not be written,
+    /// without which nothing is published.
     pub(super) const fn is_over(&self) -> bool {
-        self.slot.is_lost() || self.is_published
+        self.slot.held.is_lost() || self.is_published || self.failed.is_some()
     }
 
     /// Write a second, and the status after it.
@@ -384,23 +280,21 @@ impl PartSeconds<'_> {
             self.failed.get_or_insert(error);
             self.frames = None;
         }
-        let status = &mut self.status;
-        status.beat += 1;
-        status.at_us = unix_us(wall_time());
+        let status = &mut self.slot.status;
         status.items += row.counts.items;
         status.requests += row.counts.attempts;
         status.failed += row.counts.failed;
         status.requests_per_s = row.counts.attempts;
         (status.p50_us, status.p99_us) = (row.p50_us, row.p99_us);
-        self.attempt.report(status);
+        self.slot.report();
     }
 
-    /// Write the end.
+    /// Write the end, which is now.
     ///
     /// # Errors
     /// When a second or the end could not be written.
-    pub(super) fn end(mut self, record: &RunRecord) -> Result<PartOutcome, Error> {
-        let path = self.attempt.place().join(PartsDirectory::FRAMES);
+    pub(super) fn end(mut self, record: &RunRecord, now: Nanos) -> Result<PartOutcome, Error> {
+        let path = self.slot.attempt.place().join(PartsDirectory::FRAMES);
         let io = |error: PartError| Error::unwritable(&path)(std::io::Error::other(error.to_string()));
         let written = match (self.failed.take(), self.frames.take()) {
             (Some(error), _) => Err(io(error)),
@@ -409,19 +303,21 @@ impl PartSeconds<'_> {
             }
             (None, None) => Ok(()),
         };
-        self.status.state = AttemptState::Ended;
-        self.status.beat += 1;
-        self.attempt.report(&self.status);
-        let (slot, lost_slot, lapsed) = (self.slot.slot(), self.slot.is_lost(), self.slot.lapsed());
+        self.slot.status.state = AttemptState::Ended;
+        self.slot.report();
+        let held = &self.slot.held;
+        let (slot, lost_slot, lapsed) = (held.slot(), held.is_lost(), held.lapsed());
         // The shards' processes are gone.
         self.slot.free();
+        // The machine's clock may have been set meanwhile.
+        let (started_at_us, ran_us) = (unix_us(record.started_at), now.since(record.start) / 1_000);
         written.map(|()| PartOutcome {
             whole: !record.was_stopped() && record.shards.iter().all(|shard| shard.fault.is_none()),
             slot,
             lost_slot,
             lapsed,
-            started_at_us: unix_us(record.started_at),
-            finished_at_us: unix_us(record.finished_at),
+            started_at_us,
+            finished_at_us: started_at_us.saturating_add(ran_us),
         })
     }
 }

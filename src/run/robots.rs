@@ -18,8 +18,8 @@ use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_results::run::report::{RobotsHost, RobotsOutcome, RobotsReport};
 use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
 
+use super::part::PartSlot;
 use super::resolve::Resolved;
-use crate::cluster::slots::HeldSlot;
 use crate::crawl::{CrawlOptions, CrawlSpec, Expectations, HttpVersion, Targets, Template};
 use crate::dataset::manifest::{Bodies, Durability, Fields, Saved};
 use crate::dataset::record::{RecordText, SavedRecord};
@@ -47,9 +47,9 @@ impl Drop for Scratch {
 }
 
 /// Slot of a part, whose lease is renewed while robots.txt is fetched; none of a run of its own.
-struct Lease<'a>(Option<&'a mut HeldSlot>);
+struct Lease<'a, 'b>(Option<&'a mut PartSlot<'b>>);
 
-impl Observer for Lease<'_> {
+impl Observer for Lease<'_, '_> {
     fn progress(&mut self, _: &Live) {}
 
     fn interval(&mut self, _: &Interval) {}
@@ -63,9 +63,17 @@ impl Observer for Lease<'_> {
     }
 }
 
-impl Lease<'_> {
+impl Lease<'_, '_> {
     fn is_lost(&self) -> bool {
         self.0.as_ref().is_some_and(|slot| slot.is_lost())
+    }
+
+    /// Check that nobody has taken the slot.
+    ///
+    /// # Errors
+    /// When the part cannot go on.
+    fn check(&self) -> Result<(), Error> {
+        self.0.as_ref().map_or(Ok(()), |slot| slot.check())
     }
 }
 
@@ -73,19 +81,19 @@ impl Lease<'_> {
 /// limits the rate of each host, which the slots of a plan share. None if no host's rules apply.
 ///
 /// # Errors
-/// When the fetch cannot be started, or is stopped; or when nothing may be crawled because no robots.txt can be fetched, or one of a crawl
-/// that is saved.
+/// When the fetch cannot be started, or is stopped; when nothing may be crawled because no robots.txt can be fetched, or one of a crawl
+/// that is saved; or when a part loses its slot.
 pub(super) fn obey(
     resolved: &mut Resolved,
     (clock, held): (Clock, &HeldSignals),
-    slot: Option<(&mut HeldSlot, u32)>,
+    slot: Option<&mut PartSlot<'_>>,
     place: &Path,
 ) -> Result<Option<RobotsReport>, Error> {
     if resolved.robots.is_empty() {
         return Ok(None);
     }
-    let slots = slot.as_ref().map_or(1, |(_, slots)| *slots);
-    let mut lease = Lease(slot.map(|(slot, _)| slot));
+    let slots = slot.as_ref().map_or(1, |slot| slot.share().of);
+    let mut lease = Lease(slot);
     let Fetched { rules, hosts, requests } = fetch(resolved, (clock, place), &mut lease)?;
     // Records are final: what may be allowed tomorrow must not be saved as skipped.
     let is_nothing_left =
@@ -119,12 +127,13 @@ pub(super) fn obey(
         let burst = requests.min(RunPlan::default_burst(&rate, 1).max(1));
         let interval = Duration::from_nanos(rate.period_ns / rate.permits.max(1));
         wait(interval.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)), (clock, held), &mut lease);
+        lease.check()?;
     }
     Ok(Some(report))
 }
 
 /// Wait, unless a signal comes: the run, which is stopped at once, says so.
-fn wait(time: Duration, (clock, held): (Clock, &HeldSignals), lease: &mut Lease<'_>) {
+fn wait(time: Duration, (clock, held): (Clock, &HeldSignals), lease: &mut Lease<'_, '_>) {
     let end = clock.now().plus(time);
     while clock.now() < end && !lease.is_lost() && !held.is_asked_to_stop().unwrap_or(false) {
         lease.lease(clock.now());
@@ -147,7 +156,7 @@ struct Fetched {
 }
 
 /// Crawl robots.txt of each host whose rules apply. A host's number is that of its item.
-fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<'_>) -> Result<Fetched, Error> {
+fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<'_, '_>) -> Result<Fetched, Error> {
     let (scratch, spec) = (scratch(place)?, &resolved.spec);
     let hosts = spec.targets.hosts();
     let lines = hosts.iter().map(|host| Template::as_written(&(host.origin() + "/robots.txt")));
@@ -174,6 +183,8 @@ fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<
     if let Some(signal) = record.interrupted {
         return Err(Error::StoppedBeforeRun(signal));
     }
+    // What it has not fetched then says nothing about its hosts.
+    lease.check()?;
     let agent = spec.request.product();
     let mut fetched = Fetched { rules: vec![None; hosts.len()], hosts: Vec::new(), requests: 0 };
     for number in &resolved.robots {

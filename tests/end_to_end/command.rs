@@ -54,6 +54,11 @@ impl Started {
         self.place.path().join("work").canonicalize().unwrap()
     }
 
+    /// What it has written to standard error.
+    pub(crate) fn stderr(&self) -> String {
+        fs::read_to_string(self.place.path().join("stderr")).unwrap()
+    }
+
     /// Waits for its end, and holds that nothing of it is left.
     pub(crate) fn end(mut self) -> Done {
         let status = wait_for("the end of the command", || self.child.try_wait().unwrap());

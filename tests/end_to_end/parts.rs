@@ -2,14 +2,20 @@
 #![expect(clippy::unwrap_used, reason = "a test without its plan or its parts is over")]
 
 use std::fs;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use crawlmark_harness::units::grouped;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::command::{Done, Started};
 use crate::process::{children, have_the_machine_alone, signal, wait_for, working_in};
 use crate::report::Report;
+use crate::run::program;
+use crate::scripted::{OK, Peer, with_server};
 use crate::target::Target;
 
 /// A crawl in parts, in a directory of its own.
@@ -19,11 +25,11 @@ struct Parts {
 }
 
 impl Parts {
-    /// Makes the plan of a crawl of `target`.
-    fn plan(target: &Target, nodes: u32, flags: &str) -> Self {
+    /// Makes the plan of a crawl of `url`.
+    fn plan(url: &str, nodes: u32, flags: &str) -> Self {
         let parts = Self { home: tempfile::tempdir().unwrap(), nodes };
-        let (url, plan, nodes) = (target.url(), parts.plan_file(), nodes.to_string());
-        let mut args = vec!["plan", &url, "--nodes", &nodes, "--out", &plan];
+        let (plan, nodes) = (parts.plan_file(), nodes.to_string());
+        let mut args = vec!["plan", url, "--nodes", &nodes, "--out", &plan];
         args.extend(flags.split_whitespace());
         Started::new(&args).end().code(&[0]);
         parts
@@ -44,8 +50,12 @@ impl Parts {
 
     /// Starts an attempt at a part.
     fn start(&self, part: u32) -> Started {
+        self.start_with(part, "--quiet")
+    }
+
+    fn start_with(&self, part: u32, flag: &str) -> Started {
         let node = format!("{part}/{}", self.nodes);
-        Started::new(&["run", "--plan", &self.plan_file(), "--node", &node, "--into", &self.path("crawl"), "--quiet"])
+        Started::new(&["run", "--plan", &self.plan_file(), "--node", &node, "--into", &self.path("crawl"), flag])
     }
 
     fn merge(&self, flags: &[&str]) -> Done {
@@ -70,9 +80,15 @@ impl Parts {
         checkpoints.map(|file| file.metadata().map_or(0, |data| data.len())).sum()
     }
 
-    /// The names of the slots' files, sorted.
+    /// The last status of the only attempt at a part; none before the first.
+    fn status(&self, part: u32) -> Option<Value> {
+        let mut attempts = fs::read_dir(self.directory().join(format!("part-{part:05}"))).ok()?;
+        serde_json::from_str(&fs::read_to_string(attempts.next()?.ok()?.path().join("status.json")).ok()?).ok()
+    }
+
+    /// The names of the slots' files, sorted; none before they are made.
     fn slots(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.directory().join("slots")).unwrap();
+        let Ok(entries) = fs::read_dir(self.directory().join("slots")) else { return Vec::new() };
         let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort_unstable();
         names
@@ -84,6 +100,10 @@ fn to_all(attempt: &Started, number: Signal) {
     for pid in working_in(&attempt.work()) {
         signal(pid, number);
     }
+}
+
+fn report_of(result: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(result).unwrap()).unwrap()
 }
 
 fn count(books: &Value, pointer: &str) -> u64 {
@@ -99,7 +119,7 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     let target = Target::start("--processes 1");
     // A part takes twice as long as a lease, so that a zombie without one would send beside the attempt that has its slot.
     let flags = format!("--ids 0..{IDS} --rate {RATE} --burst {BURST} --slots 2 -c 16 --shards 2");
-    let parts = Parts::plan(&target, 3, &flags);
+    let parts = Parts::plan(&target.url(), 3, &flags);
     let (killed, zombie) = (parts.start(0), parts.start(1));
     target.wait_for_requests(RATE);
     // Its shards go on until the lease ends.
@@ -139,7 +159,7 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     const IDS: u64 = 2_400;
     let target = Target::start("--processes 1");
     let flags = format!("--ids 0..{IDS} --rate 600 -c 12 --shards 2 --save items --save-bodies none");
-    let parts = Parts::plan(&target, 3, &flags);
+    let parts = Parts::plan(&target.url(), 3, &flags);
     // Four seconds each, and a commit in each of them.
     let (killed, zombie) = (parts.start(0), parts.start(1));
     let first = wait_for("checkpoints", || {
@@ -166,6 +186,15 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     let before = report.count("/finished_before");
     assert!(before > 0 && report.items("ok") + before == IDS, "{before} before");
     assert_eq!(report.count("/merged/other_attempts"), 2);
+    let items = [report.items("ok"), before].map(grouped);
+    let ledger = format!("2,400 planned = {} ok + {} saved by earlier attempts", items[0], items[1]);
+    for (file, saved) in [("summary.md", &*ledger), ("report.html", "saved by earlier attempts")] {
+        let text = fs::read_to_string(merged.out().join(file)).unwrap();
+        // Killed parts leave their slots idle for the time of a lease.
+        for words in [saved, "used: the slots were in use for ", " of the time in which parts ran"] {
+            assert!(text.contains(words), "{words}: {file}");
+        }
+    }
     assert_eq!(target.books()["unique_ids"], json!(IDS));
     let into = parts.path("crawl");
     let audit: Value =
@@ -192,13 +221,14 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     assert!(said.contains("800 good items, and its result counts 799"), "{said}");
     fs::remove_file(&result).unwrap();
     let said = Started::new(&["verify", &into]).end().code(&[0]).stdout;
-    assert!(said.contains("800 items left; parts without a result: 1"), "{said}");
+    assert!(said.contains("800 items left; 1 part has no result: 2. Run it (`crawlmark run --plan "), "{said}");
 }
 
 #[test]
 fn exit_codes_say_what_a_scheduler_has_to_do() {
     let target = Target::start("--processes 1");
-    let parts = Parts::plan(&target, 2, "--ids 0..400 -c 4 --shards 1 --rate 100 --start-at 2026-01-31T12:00:00Z");
+    let parts =
+        Parts::plan(&target.url(), 2, "--ids 0..400 -c 4 --shards 1 --rate 100 --start-at 2026-01-31T12:00:00Z");
     let (plan, into) = (parts.plan_file(), parts.path("crawl"));
     let run = |args: &[&str]| Started::new(&[&["run", "--plan", &plan, "--into", &into, "--quiet"], args].concat());
     // Configuration: not to be retried.
@@ -211,7 +241,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
         let done = run(args).end().code(&[2]);
         assert!(done.stderr.contains(says), "{says}: {}", done.stderr);
     }
-    let other = Parts::plan(&target, 2, "--ids 0..500 -c 4 --save items");
+    let other = Parts::plan(&target.url(), 2, "--ids 0..500 -c 4 --save items");
     let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--save=items"];
     let done = Started::new(&args).end().code(&[2]);
     assert!(done.stderr.contains("the plan has --save already"), "{}", done.stderr);
@@ -244,9 +274,144 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     assert_eq!(report.count("/merged/late_parts"), 2);
     assert_eq!(report.text("/validity/verdict"), "disturbed");
 
+    // Seconds that cannot be read: damaged, or of another build.
+    let attempt = report_of(&parts.result(0))["attempt"].as_str().unwrap().to_owned();
+    let frames = parts.directory().join("part-00000").join(attempt).join("frames");
+    let whole = fs::read(&frames).unwrap();
+    fs::write(&frames, whole.iter().map(|byte| !byte).collect::<Vec<u8>>()).unwrap();
+    let damaged = parts.merge(&[]).code(&[1]);
+    assert!(damaged.stderr.contains("Restore it from a backup"), "{}", damaged.stderr);
+    let other = parts.home.path().join("crawlmark");
+    fs::copy(program(), &other).unwrap();
+    fs::OpenOptions::new().append(true).open(&other).unwrap().write_all(b"another build").unwrap();
+    let merge =
+        || Command::new(&other).args(["merge", &into, "--quiet"]).current_dir(parts.home.path()).output().unwrap();
+    let refused = merge();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("Merge with the program that made the plan") && said.matches("crawlmark 0.").count() == 2,
+        "{said}"
+    );
+    fs::write(&frames, whole).unwrap();
+    assert_eq!(merge().status.code(), Some(0), "what it can read, it merges");
+
     // No target: to be run again.
     target.stop();
     let again = Parts { home: tempfile::tempdir().unwrap(), nodes: 2 };
     fs::copy(parts.plan_file(), again.plan_file()).unwrap();
     again.start(0).end().code(&[1]);
+}
+
+#[test]
+fn a_part_that_waits_says_so_and_survives_a_directory_that_fails() {
+    let target = Target::start("--processes 1");
+    let parts = Parts::plan(&target.url(), 2, "--ids 0..40 --rate 200 -c 4 --slots 1 --shards 1");
+    let (slots, away) = (parts.directory().join("slots"), parts.home.path().join("away"));
+    fs::create_dir_all(&slots).unwrap();
+    // Of an attempt that was killed long ago.
+    fs::write(slots.join("slot-00000.0000000005.other"), "").unwrap();
+    let part = parts.start_with(0, "--no-progress");
+    let says = |text: &str| wait_for(text, || part.stderr().contains(text).then_some(()));
+    says("Part 0/2 waits for a slot: the only one is in use.\n");
+    fs::rename(&slots, &away).unwrap();
+    says("slots cannot be used: No such file or directory (os error 2). It gives up after 1m.\n");
+    let status = parts.status(0).unwrap();
+    assert_eq!((&status["state"], &status["slot"]), (&json!("waiting"), &Value::Null));
+    assert_eq!(target.books()["requests"], json!(0));
+    // Not a file, and gone a moment later: the result cannot be published at first.
+    std::os::unix::fs::symlink("nowhere", parts.result(0)).unwrap();
+    fs::rename(&away, &slots).unwrap();
+    wait_for("an attempt to publish", || {
+        let mut attempts = fs::read_dir(parts.directory().join("part-00000")).unwrap();
+        attempts.any(|attempt| attempt.unwrap().path().join("attempt.json").exists()).then_some(())
+    });
+    fs::remove_file(parts.result(0)).unwrap();
+    let said = part.end().code(&[0]).stderr;
+    for text in [
+        "Part 0/2 has slot 0/1 after 1",
+        "20 in this part",
+        "0/1, with an equal share of the plan's 200/s and 4 connections",
+    ] {
+        assert!(said.contains(text), "{text}: {said}");
+    }
+    assert_eq!(parts.slots(), ["slot-00000.0000000007.free"]);
+}
+
+#[test]
+fn a_part_keeps_its_slot_while_it_fetches_robots_txt_and_ends_if_it_loses_it() {
+    const RULES: &str = "HTTP/1.1 200 OK\r\ncontent-length: 24\r\n\r\nUser-agent: *\nDisallow:\n";
+    let (is_free, fetches, items) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
+    let serve = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            if path == "/robots.txt" {
+                fetches.fetch_add(1, Ordering::SeqCst);
+                wait_for("leave to respond", || is_free.load(Ordering::SeqCst).then_some(()));
+                peer.send(RULES);
+            } else {
+                items.fetch_add(1, Ordering::SeqCst);
+                peer.send(OK);
+            }
+        }
+    };
+    with_server(serve, |address| {
+        let plan = || Parts::plan(&format!("http://{address}/{{id}}"), 1, "--ids 0..20 -c 1 --shards 1 --robots honor");
+        let held = |parts: &Parts, generation: u32| {
+            let is_held = |name: &String| *name >= format!("slot-00000.{generation:010}.");
+            parts.slots().pop().filter(is_held)
+        };
+        let parts = plan();
+        let part = parts.start(0);
+        wait_for("the fetch", || (fetches.load(Ordering::SeqCst) > 0).then_some(()));
+        wait_for("two renewals", || held(&parts, 3));
+        let status = parts.status(0).unwrap();
+        assert_eq!((&status["state"], &status["slot"]), (&json!("waiting"), &json!(0)), "it is alive");
+        assert!(count(&status, "/beat") > 2, "{status}");
+        is_free.store(true, Ordering::SeqCst);
+        part.end().code(&[0]);
+        assert_eq!(items.load(Ordering::SeqCst), 20);
+
+        is_free.store(false, Ordering::SeqCst);
+        let parts = plan();
+        let part = parts.start(0);
+        wait_for("the fetch", || (fetches.load(Ordering::SeqCst) > 1).then_some(()));
+        // Another attempt takes it, as if the lease were over.
+        let slots = parts.directory().join("slots");
+        wait_for("the slot", || {
+            fs::rename(slots.join(held(&parts, 1)?), slots.join("slot-00000.0000000009.other")).ok()
+        });
+        let ended = part.end().code(&[1]);
+        is_free.store(true, Ordering::SeqCst);
+        let why = "finish part 0/1: its slot was taken after it had not renewed the lease. Run it again";
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+        assert_eq!(items.load(Ordering::SeqCst), 20, "nothing more was sent");
+        assert_eq!(parts.slots(), ["slot-00000.0000000009.other"]);
+    });
+}
+
+#[test]
+fn a_part_pauses_while_its_lease_cannot_be_renewed_and_then_goes_on() {
+    const IDS: u64 = 1_600;
+    let target = Target::start("--processes 1");
+    let parts = Parts::plan(&target.url(), 1, &format!("--ids 0..{IDS} --rate 100 -c 2 --shards 1"));
+    let part = parts.start(0);
+    target.wait_for_requests(20);
+    // A file server that fails: not a directory.
+    let (slots, away) = (parts.directory().join("slots"), parts.home.path().join("away"));
+    fs::rename(&slots, &away).unwrap();
+    fs::write(&slots, "").unwrap();
+    wait_for("a second without a request", || {
+        parts.status(0).filter(|status| count(status, "/items") > 100 && count(status, "/requests_per_s") == 0)
+    });
+    let sent = count(&target.books(), "/requests");
+    assert!(sent < IDS, "{sent} requests without a lease");
+    fs::remove_file(&slots).unwrap();
+    fs::rename(&away, &slots).unwrap();
+    part.end().code(&[0]);
+    let report = parts.merged();
+    report.assert_states(&[("ok", IDS)]);
+    assert_eq!(target.books()["requests"], json!(IDS));
+    assert_eq!(report.text("/validity/verdict"), "disturbed");
+    let reasons = report.at("/validity/reasons").to_string();
+    assert!(reasons.contains("could not renew its lease of the budget for "), "{reasons}");
 }

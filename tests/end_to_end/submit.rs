@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crawlmark_results::run::parts::PlanFile;
 use saphyr::{LoadableYamlNode, Yaml};
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::export::python;
@@ -125,9 +125,9 @@ fn a_plan_that_would_fail_in_each_task_is_not_submitted() {
     assert_eq!(desk.call(&plan).status.code(), Some(0));
     assert_eq!(desk.call(&["submit", "slurm", "plan.json", "--into", "crawl"]).status.code(), Some(0));
     assert!(refusal(&["slurm", "other.json", "--into", "crawl"]).contains("another plan"));
-    let mut foreign: Value = serde_json::from_str(&fs::read_to_string(desk.path("other.json")).unwrap()).unwrap();
-    foreign["program"] = "0123456789abcdef".into();
-    fs::write(desk.path("foreign.json"), foreign.to_string()).unwrap();
+    let (mut foreign, _) = PlanFile::read(&desk.path("other.json")).unwrap();
+    foreign.program = "0123456789abcdef".to_owned();
+    fs::write(desk.path("foreign.json"), foreign.into_text().unwrap()).unwrap();
     assert!(refusal(&["slurm", "foreign.json", "--into", "new"]).contains("0123456789ab"));
     assert!(!desk.path("new").exists(), "nothing is written for a plan that cannot be used");
     let said = refusal(&["slurm", "plan.json", "--into", "crawl", "--flags", "'open"]);
@@ -136,6 +136,35 @@ fn a_plan_that_would_fail_in_each_task_is_not_submitted() {
     assert!(refusal(&[&["kubernetes", "plan.json", "--into", "/abs"], &image[..]].concat()).contains("relative path"));
     assert!(refusal(&[&["kubernetes", "plan.json", "--into", "a", "--go"], &image[..]].concat()).contains("for slurm"));
     assert!(refusal(&["kubernetes", "plan.json", "--into", "a"]).contains("--image"));
+}
+
+#[test]
+fn a_plan_that_was_changed_is_refused_by_every_command() {
+    let desk = Desk::new(&["--save", "items"]);
+    let plan = fs::read_to_string(desk.path("plan.json")).unwrap();
+    assert!(plan.contains("\"slots\": 3"), "{plan}");
+    fs::create_dir(desk.path("crawl")).unwrap();
+    for place in ["edited.json", "crawl/plan.json"] {
+        fs::write(desk.path(place), plan.replace("\"slots\": 3", "\"slots\": 4")).unwrap();
+    }
+    for (line, file) in [
+        ("submit slurm edited.json --into new", "edited.json"),
+        ("submit kubernetes edited.json --into new --image i:1", "edited.json"),
+        ("run --plan edited.json --node 0/12 --into new", "edited.json"),
+        ("run --plan plan.json --node 0/12 --into crawl", "crawl/plan.json"),
+        ("submit slurm plan.json --into crawl", "plan.json"),
+        ("watch crawl", "crawl/plan.json"),
+        ("merge crawl", "crawl/plan.json"),
+        ("verify crawl", "crawl/plan.json"),
+        ("export crawl --to csv --out -", "crawl/plan.json"),
+    ] {
+        let refused = desk.call(&line.split(' ').collect::<Vec<_>>());
+        let said = text(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{line}: {said}");
+        let why = format!("{file} was changed after `crawlmark plan` wrote it. Write a new plan\n");
+        assert!(said.ends_with(&why), "{line}: {said}");
+    }
+    assert!(!desk.path("new").exists(), "nothing is written for a plan that cannot be used");
 }
 
 /// Runs the script of a task whose crawl ends with `code`, after `restarts`, and returns the code of the script and what was requeued.

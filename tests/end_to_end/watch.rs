@@ -86,7 +86,14 @@ fn a_watch_ends_with_the_last_part() {
     let target = Target::start("--processes 1");
     let home = crawl(&target.url(), 2);
     let (plan, directory) = (home.path().join("plan.json").display().to_string(), home.path().display().to_string());
+    // Not a directory: as a file server that fails, for a while.
+    let unreadable = home.path().join("part-00001");
+    fs::write(&unreadable, "").unwrap();
+    let failed = Started::new(&["watch", &directory, "--once", "--lost-after", "1s"]).end().code(&[1]);
+    assert!(failed.stderr.contains("part-00001: Not a directory"), "{}", failed.stderr);
     let watch = Started::new(&["watch", &directory]);
+    wait_for("what it cannot read", || watch.stderr().contains("unread: 1 part for 0s: Not a directory").then_some(()));
+    fs::remove_file(unreadable).unwrap();
     for node in ["0/2", "1/2"] {
         let into = ["--into", &directory, "--quiet"];
         Started::new(&[&["run", "--plan", &plan, "--node", node], &into[..]].concat()).end().code(&[0]);

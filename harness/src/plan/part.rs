@@ -71,9 +71,14 @@ impl SlotShare {
         u32::try_from(self.of(total.into())).unwrap_or(u32::MAX)
     }
 
-    /// Return the share of a rate: as many requests in a period that is longer by the number of slots, so that no request is lost to rounding.
+    /// Return the share of a rate. Where requests do not divide, there are as many in a period that is longer by the number of slots, so that
+    /// none is lost to rounding.
     fn of_rate(self, rate: Rate) -> Rate {
-        Rate { period_ns: rate.period_ns.saturating_mul(self.of.into()), ..rate }
+        let of = u64::from(self.of);
+        if rate.permits.is_multiple_of(of) {
+            return Rate { permits: rate.permits / of, ..rate };
+        }
+        Rate { period_ns: rate.period_ns.saturating_mul(of), ..rate }
     }
 }
 

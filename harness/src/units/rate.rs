@@ -109,11 +109,19 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.period_ns {
-            1_000_000_000 => write!(f, "{}/s", self.permits),
-            60_000_000_000 => write!(f, "{}/min", self.permits),
-            3_600_000_000_000 => write!(f, "{}/h", self.permits),
-            other => write!(f, "{} per {}", self.permits, humantime::format_duration(Duration::from_nanos(other))),
+        let Self { permits, period_ns } = *self;
+        let units = [(3_600_000_000_000, "h"), (60_000_000_000, "min"), (1_000_000_000, "s")];
+        // A share of a rate has a longer period than people write.
+        let whole = units.into_iter().find_map(|(unit, name)| {
+            let periods = Some(period_ns / unit).filter(|periods| period_ns.is_multiple_of(unit) && *periods > 0)?;
+            (permits >= periods || periods == 1).then_some((periods, name))
+        });
+        match whole {
+            Some((periods, name)) if permits.is_multiple_of(periods) => write!(f, "{}/{name}", permits / periods),
+            Some((periods, name)) => {
+                write!(f, "{}/{name}", (permits as f64 / periods as f64 * 100.0).round() / 100.0)
+            }
+            None => write!(f, "{permits} per {}", humantime::format_duration(Duration::from_nanos(period_ns))),
         }
     }
 }
@@ -227,6 +235,9 @@ mod tests {
         assert_eq!("5000".parse(), Ok(per_s(5_000)));
         assert_eq!("30/min".parse(), Ok(Rate { permits: 30, period_ns: 60 * SECOND }));
         assert_eq!("7/h".parse::<Rate>().unwrap().to_string(), "7/h");
+        let shares = [(400, 2), (400, 3), (2, 7), (1, 60), (90, 7_200), (0, 1)];
+        let said = shares.map(|(permits, s)| Rate { permits, period_ns: s * SECOND }.to_string());
+        assert_eq!(said, ["200/s", "133.33/s", "2 per 7s", "1/min", "45/h", "0/s"]);
         for text in ["-5", "-0.5", "", "/s", ".", "1.2.3", "fast", "1e3", "5/", "é/s"] {
             let refusal = text.parse::<Rate>().unwrap_err().to_string();
             assert!(refusal.contains("is not a rate"), "{text}: {refusal}");

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `directory` | names in it |
 //! | `plan_file` | [`PlanFile`] |
+//! | [`digest`] | SHA-256 of plans and programs |
 //! | `attempt` | [`AttemptRecord`]: what an attempt says of itself |
 //! | `status` | [`AttemptStatus`]: what an attempt says of itself while it goes on |
 //! | `overview` | all parts at a glance, look by look |
@@ -20,6 +21,7 @@
 //! Called by the commands `plan`, `run --plan`, `merge` and `watch`. It must not crawl.
 
 mod attempt;
+pub mod digest;
 mod directory;
 mod merge;
 mod overview;
@@ -29,7 +31,9 @@ mod status;
 
 pub use self::attempt::{AttemptRecord, ClockReading};
 pub use self::directory::PartsDirectory;
-pub use self::merge::{Completeness, MergeError, merge};
-pub use self::overview::{HighestTime, MOST_READ, PartCounts, PartRow, PartState, PartsOverview, PartsWatch};
+pub use self::merge::{Completeness, MergeError, merge, without_result};
+pub use self::overview::{
+    HighestTime, MOST_READ, PartCounts, PartRow, PartState, PartsOverview, PartsWatch, UnreadParts,
+};
 pub use self::plan_file::{MAX_PARTS, PlanFile, PlanFileError};
 pub use self::status::{AttemptState, AttemptStatus};

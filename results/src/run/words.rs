@@ -37,11 +37,12 @@ mod stalls;
 mod times;
 pub(super) mod validity;
 
-pub use self::announcement::announcement;
+pub use self::announcement::{OfWhole, announcement};
 pub(crate) use self::failures::error_share;
 pub use self::failures::{errors, explained};
 pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;
+pub(crate) use self::merged::{idle_budget, time as time_of_parts};
 pub(crate) use self::outcome::status as outcome;
 pub use self::outcome::thresholds_line;
 pub use self::percentiles::percentiles;

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use crawlmark_harness::units::percent;
-use crawlmark_results::run::parts::{HighestTime, PartRow, PartState, PartsOverview};
+use crawlmark_results::run::parts::{HighestTime, PartRow, PartState, PartsOverview, UnreadParts};
 use crawlmark_results::show::text::{grouped, micros};
 
 use super::canvas::Canvas;
@@ -40,6 +40,8 @@ pub(crate) enum PartsProgress {
     Lines {
         /// Time of the next one.
         next: Duration,
+        /// True if parts could not be read at the last one.
+        is_failing: bool,
     },
     /// A view that is drawn in place.
     View(PartsView),
@@ -60,15 +62,16 @@ impl PartsProgress {
         if io::stderr().is_terminal() && !console::is_dumb() {
             Self::View(PartsView { canvas: Canvas::new(), glyphs: super::glyphs(), rates: Vec::new() })
         } else {
-            Self::Lines { next: Duration::ZERO }
+            Self::Lines { next: Duration::ZERO, is_failing: false }
         }
     }
 
     /// Show the state of all parts. `now` counts from the start of the watch.
     pub(crate) fn show(&mut self, all: &PartsOverview, now: Duration) {
         match self {
-            Self::Lines { next } => {
-                if now >= *next || all.parts.done == all.parts.planned {
+            Self::Lines { next, is_failing } => {
+                let was_failing = std::mem::replace(is_failing, all.unread.is_some());
+                if now >= *next || was_failing != *is_failing || all.parts.done == all.parts.planned {
                     *next = now + EVERY;
                     say(&line(all));
                 }
@@ -100,7 +103,8 @@ fn line(all: &PartsOverview) -> String {
     let parts = counts(all).into_iter().map(|part| part.text);
     let items = format!("{} of {} items", grouped(all.items), grouped(all.items_planned));
     let rest = [items, rate(all), left(all).unwrap_or_else(|| "- to go".to_owned())];
-    parts.chain(rest).collect::<Vec<_>>().join("  ") + "\n"
+    let unread = unread(all).map(|[failure, path]| format!("unread: {failure} ({path})"));
+    parts.chain(rest).chain(unread).collect::<Vec<_>>().join("  ") + "\n"
 }
 
 /// The picture: fewer lines than the terminal has, and shorter ones (see [`super::frame`]).
@@ -170,7 +174,19 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
         times.push(Part { rank: 0, text: "-".to_owned(), tone: Tone::Quiet });
     }
     let lines = [("parts", parts), ("items", crawled), ("rate", pace), ("slots", slots), ("service", times)];
-    lines.into_iter().map(|(name, parts)| row_of(name, parts, columns)).collect()
+    let failing = unread(all).map(|[failure, path]| {
+        let part = |rank, text| Part { rank, text, tone: Tone::Failure };
+        ("unread", vec![part(0, failure), part(1, path)])
+    });
+    lines.into_iter().chain(failing).map(|(name, parts)| row_of(name, parts, columns)).collect()
+}
+
+/// Say how many parts cannot be read and why, and name one; none if all can.
+fn unread(all: &PartsOverview) -> Option<[String; 2]> {
+    let UnreadParts { parts, path, error, for_s } = all.unread.as_ref()?;
+    let parts = if *parts == 1 { "1 part".to_owned() } else { format!("{} parts", grouped((*parts).into())) };
+    let time = elapsed(Duration::from_secs_f64(*for_s));
+    Some([format!("{parts} for {time}: {error}"), path.display().to_string()])
 }
 
 /// The numbers of parts: of each state that some have.
@@ -237,7 +253,7 @@ fn titles(columns: usize) -> Line {
 
 /// The row of a part.
 fn row(part: &PartRow, columns: usize) -> Line {
-    let PartRow { part: number, state, attempt, silent_s, status } = part;
+    let PartRow { part: number, state, attempt, silent_s, finished_before, status } = part;
     let silent = elapsed(Duration::from_secs_f64(*silent_s));
     let (text, tone) = match state {
         PartState::Lost => (format!("lost {silent}"), Tone::Failure),
@@ -251,7 +267,8 @@ fn row(part: &PartRow, columns: usize) -> Line {
     let time = |us: Option<f64>| running(us.map_or_else(|| "-".to_owned(), micros));
     let slot = status.slot.map_or_else(String::new, |slot| slot.to_string());
     let rate = running(per_second(status.requests_per_s as f64));
-    let texts = [text, grouped(status.items), rate, time(status.p50_us), time(status.p99_us), slot, attempt.clone()];
+    let items = grouped(finished_before.saturating_add(status.items));
+    let texts = [text, items, rate, time(status.p50_us), time(status.p99_us), slot, attempt.clone()];
     cells(&number.to_string(), texts, tone, columns)
 }
 
@@ -278,7 +295,14 @@ mod tests {
             ..AttemptStatus::default()
         };
         let silent_s = if state == PartState::Lost { 214.0 } else { 0.4 };
-        PartRow { part, state, attempt: format!("node{part:02}-4711-1795533153785"), silent_s, status }
+        PartRow {
+            part,
+            state,
+            attempt: format!("node{part:02}-4711-1795533153785"),
+            silent_s,
+            finished_before: 250,
+            status,
+        }
     }
 
     /// A crawl of 64 parts, eight at a time.
@@ -316,6 +340,7 @@ mod tests {
             additional_attempts: 0,
             highest_p50: Some(HighestTime { part: 21, us: 1_250.0 }),
             highest_p99: Some(HighestTime { part: 26, us: 210_600.0 }),
+            unread: None,
             oldest_s: Some(0.9),
             rows,
         }
@@ -334,7 +359,9 @@ mod tests {
             (PartState::Done, 20),
             (PartState::NotBegun, 34),
         ];
-        PartsOverview { items_failed: 1_204, additional_attempts: 1, oldest_s: Some(12.0), ..all(&states) }
+        let (path, error) = ("/shared/crawl/part-00041".into(), "Input/output error (os error 5)".to_owned());
+        let unread = Some(UnreadParts { parts: 3, path, error, for_s: 12.0 });
+        PartsOverview { items_failed: 1_204, additional_attempts: 1, unread, oldest_s: Some(12.0), ..all(&states) }
     }
 
     fn screen(all: &PartsOverview, (rows, columns): (usize, usize)) -> String {
@@ -359,7 +386,8 @@ mod tests {
     fn a_line_of_a_log_says_what_counts() {
         let said = line(&failing());
         let expected = "20 of 64 done  2 lost  1 unfinished  5 running  2 waiting  34 not begun  1,312,000 of 4,000,000 items  \
-                        2,125/s of 4,000/s (53.1 %)  21m05s to go\n";
+                        2,125/s of 4,000/s (53.1 %)  21m05s to go  unread: 3 parts for 12s: Input/output error (os error 5) \
+                        (/shared/crawl/part-00041)\n";
         assert_eq!(said, expected);
     }
 

@@ -42,7 +42,7 @@ pub struct AttemptRecord {
     pub labels: BTreeMap<String, String>,
     /// Start by its machine's clock, µs after the Unix epoch.
     pub started_at_us: u64,
-    /// End by its machine's clock, µs after the Unix epoch.
+    /// End, µs after the Unix epoch: the start and the time that passed since then, whatever the machine's clock was set to.
     pub finished_at_us: u64,
     /// Its machine's clock, compared with that of the directory's file server; null if that could not be read.
     pub clock: Option<ClockReading>,

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
+use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError, digest};
 use crate::run::gates::{LiveThresholds, Objective};
 use crate::run::report::{IntervalRow, Labels, MergedReport, OtherAttempt, Report, Source, Verdict};
 use crate::run::result_dir::foreign;
@@ -97,7 +97,7 @@ pub enum MergeError {
     },
 }
 
-/// The first numbers of a list, and how many more there are.
+/// Return the first numbers of a list, and the number of others.
 fn listed(parts: &[u32]) -> String {
     let shown: Vec<String> = parts.iter().take(SHOWN).map(u32::to_string).collect();
     match parts.len().saturating_sub(SHOWN) {
@@ -106,8 +106,16 @@ fn listed(parts: &[u32]) -> String {
     }
 }
 
-/// Merge the parts in `directory`. `digest` computes the SHA-256 of a text, in hexadecimal digits. `objectives` are thresholds of the whole
-/// crawl.
+/// Say which parts have no result.
+#[must_use]
+pub fn without_result(parts: &[u32]) -> String {
+    match parts {
+        [part] => format!("1 part has no result: {part}"),
+        parts => format!("{} parts have no result: {}", grouped(parts.len() as u64), listed(parts)),
+    }
+}
+
+/// Merge the parts in `directory`. `objectives` are thresholds of the whole crawl.
 ///
 /// # Errors
 /// When a part has no result and `completeness` is [`Completeness::All`], or when a file is damaged or of another crawl.
@@ -115,10 +123,9 @@ pub fn merge(
     directory: &PartsDirectory,
     completeness: Completeness,
     objectives: &[Objective],
-    digest: impl Fn(&str) -> String,
 ) -> Result<Report, MergeError> {
     let (plan, text) = PlanFile::read(&directory.plan())?;
-    let digest = digest(&text);
+    let digest = digest::of_text(&text);
     let (mut attempts, mut missing) = (Vec::new(), Vec::new());
     for part in 0..plan.nodes {
         match published(directory, (&plan, &digest), part)? {
@@ -174,8 +181,8 @@ fn published(
     let bytes = frames.metadata().map_err(|error| MergeError::Io { path: frames, error })?.len();
     let fields: [(&'static str, String, String); 7] = [
         ("run", attempt.run_id.clone(), plan.run_id.clone()),
-        ("plan", attempt.plan.clone(), digest.to_owned()),
         ("program", attempt.program.clone(), plan.program.clone()),
+        ("plan", attempt.plan.clone(), digest.to_owned()),
         ("part", format!("{} of {}", attempt.part, attempt.nodes), format!("{part} of {}", plan.nodes)),
         ("range of IDs", attempt.ids.to_string(), plan.ids(part).to_string()),
         ("end", (if attempt.whole { "whole" } else { "not whole" }).to_owned(), "whole".to_owned()),

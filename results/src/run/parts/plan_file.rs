@@ -1,11 +1,16 @@
 //! `plan.json`: a crawl that was resolved once for all of its parts.
+//!
+//! Its checksum covers all other values, whatever their order and layout: a plan that was edited is refused by every command.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::error::Category;
 
+use super::digest;
 use crate::run::report::CommandLine;
 use crate::run::result_dir::foreign;
 use crawlmark_harness::plan::{RunPlan, split_point};
@@ -17,6 +22,12 @@ const FORMAT: &str = "crawlmark plan";
 /// Value of [`PlanFile::version`]; higher with each change that an older program cannot read.
 const VERSION: u32 = 1;
 
+/// Name of [`PlanFile::checksum`].
+const CHECKSUM: &str = "checksum";
+
+/// Name and version of this program in a plan.
+const TOOL: &str = concat!("crawlmark ", env!("CARGO_PKG_VERSION"));
+
 /// Most parts of a crawl: as many tasks as large schedulers give an array.
 pub const MAX_PARTS: u32 = 100_000;
 
@@ -27,6 +38,8 @@ pub struct PlanFile {
     format: String,
     /// Version of the format.
     version: u32,
+    /// SHA-256 of all other fields, in hexadecimal digits.
+    checksum: String,
     /// Program that made it, with its version.
     pub tool: String,
     /// SHA-256 of the program's file, in hexadecimal digits: all parts run the same program.
@@ -63,11 +76,27 @@ pub enum PlanFileError {
         error: io::Error,
     },
     /// No plan.
-    #[error("{} is not a plan that `crawlmark plan` made: {why}", path.display())]
-    Damaged {
+    #[error("{} is not a plan: {why}. Name the plan.json that `crawlmark plan` wrote, or write a new plan", path.display())]
+    NotPlan {
         /// The file.
         path: PathBuf,
         /// First thing that is wrong.
+        why: String,
+    },
+    /// A plan with another checksum than its own.
+    #[error("{} was changed after `crawlmark plan` wrote it. Write a new plan", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A plan of another program, with other fields.
+    #[error("{} was written by {tool}, and this program, {TOOL}, cannot read it: {why}. Use the program that wrote it, or write a new plan", path.display())]
+    Incompatible {
+        /// The file.
+        path: PathBuf,
+        /// Program that wrote it.
+        tool: String,
+        /// First field that is wrong.
         why: String,
     },
     /// A later program made it.
@@ -87,7 +116,8 @@ impl PlanFile {
         Self {
             format: FORMAT.to_owned(),
             version: VERSION,
-            tool: concat!("crawlmark ", env!("CARGO_PKG_VERSION")).to_owned(),
+            checksum: String::new(),
+            tool: TOOL.to_owned(),
             program: String::new(),
             run_id: String::new(),
             created_at: String::new(),
@@ -100,44 +130,65 @@ impl PlanFile {
         }
     }
 
-    /// Read the plan at `path`.
+    /// Return the text of the file, with its checksum.
     ///
     /// # Errors
-    /// When it cannot be read, or is no plan of this version.
+    /// When a value has no form in JSON.
+    pub fn into_text(mut self) -> Result<String, serde_json::Error> {
+        // Of what will be read, not of what was meant.
+        self.checksum = checksum(serde_json::from_str(&serde_json::to_string(&self)?)?);
+        Ok(serde_json::to_string_pretty(&self)? + "\n")
+    }
+
+    /// Read the plan at `path`, and return it with its text.
+    ///
+    /// # Errors
+    /// When it cannot be read, was changed, or is no plan of this version.
     pub fn read(path: &Path) -> Result<(Self, String), PlanFileError> {
-        #[derive(Deserialize)]
-        struct Head {
-            format: String,
-            version: u32,
+        let own = || path.to_owned();
+        let text = foreign::read_text(path).map_err(|error| PlanFileError::Io { path: own(), error })?;
+        let not_plan = |why: String| PlanFileError::NotPlan { path: own(), why };
+        let value: Value = foreign::from_str(&text).map_err(|error| not_plan(fault(&error)))?;
+        let field = |name: &str| value.get(name).and_then(Value::as_str).map(foreign::short);
+        if field("format").is_none_or(|format| format != FORMAT) {
+            return Err(not_plan(format!("its `format` is not `{FORMAT}`")));
         }
-        let text = foreign::read_text(path).map_err(|error| PlanFileError::Io { path: path.to_owned(), error })?;
-        let damaged = |why: String| PlanFileError::Damaged { path: path.to_owned(), why };
-        let parsed = |error: serde_json::Error| damaged(foreign::one_line(&error));
-        let Head { format, version } = foreign::from_str(&text).map_err(parsed)?;
-        if format != FORMAT {
-            return Err(damaged(format!("its format is `{}`, not `{FORMAT}`", foreign::short(&format))));
-        }
+        let version = value.get("version").and_then(Value::as_u64).and_then(|version| u32::try_from(version).ok());
+        let version = version.ok_or_else(|| not_plan("it has no `version`".to_owned()))?;
         if version > VERSION {
-            return Err(PlanFileError::Newer { path: path.to_owned(), version });
+            return Err(PlanFileError::Newer { path: own(), version });
         }
-        let plan: Self = foreign::from_str(&text).map_err(parsed)?;
-        plan.check().map_err(damaged)?;
+        if value.get(CHECKSUM).and_then(Value::as_str) != Some(&checksum(value.clone())) {
+            return Err(PlanFileError::Changed { path: own() });
+        }
+        let plan: Self = foreign::from_str(&text).map_err(|error| PlanFileError::Incompatible {
+            path: own(),
+            tool: field("tool").unwrap_or_else(|| "another program".to_owned()),
+            why: foreign::one_line(&error),
+        })?;
+        plan.check().map_err(not_plan)?;
         Ok((plan, text))
     }
 
     fn check(&self) -> Result<(), String> {
         let Self { nodes, slots, crawl, .. } = self;
-        if *nodes == 0 || *nodes > MAX_PARTS || crawl.shards != *nodes {
-            return Err(format!("it has {nodes} parts, and 1 to {MAX_PARTS} are possible"));
+        if *nodes == 0 || *nodes > MAX_PARTS {
+            return Err(format!("its `nodes` is {nodes}, and 1 to {MAX_PARTS} parts are possible"));
+        }
+        if crawl.shards != *nodes {
+            return Err(format!(
+                "its `nodes` is {nodes}, and its `crawl.shards` {}: both are the number of parts",
+                crawl.shards
+            ));
         }
         if *slots == 0 || slots > nodes {
-            return Err(format!("it has {slots} slots for {nodes} parts"));
+            return Err(format!("its `slots` is {slots}, and 1 to {nodes} are possible, its `nodes`"));
         }
         if let Some(at) = self.start_at.as_ref().filter(|_| self.start_us().is_none()) {
             return Err(format!("its `start_at` is `{}`, which is not a time", foreign::short(at)));
         }
         if crawl.ids.len() < u64::from(*nodes) {
-            return Err(format!("it has {} IDs for {nodes} parts", crawl.ids.len()));
+            return Err(format!("its `crawl.ids` are {}, fewer than its {nodes} parts", crawl.ids.len()));
         }
         Ok(())
     }
@@ -156,5 +207,121 @@ impl PlanFile {
         let IdRange { start, .. } = self.crawl.ids;
         let point = |i: u32| start + split_point(self.crawl.ids.len(), self.nodes.into(), i.into());
         IdRange { start: point(part), end: point(part + 1) }
+    }
+}
+
+/// Return the SHA-256 of a plan without its checksum. Neither the order of keys nor the layout of the text counts.
+fn checksum(mut plan: Value) -> String {
+    if let Some(fields) = plan.as_object_mut() {
+        fields.remove(CHECKSUM);
+    }
+    plan.sort_all_objects();
+    digest::of_text(&plan.to_string())
+}
+
+/// Return what is wrong with a text that is no JSON, or has a value that is out of bounds.
+fn fault(error: &serde_json::Error) -> String {
+    match error.classify() {
+        Category::Eof => "it is empty, or its end is missing".to_owned(),
+        Category::Syntax => format!("line {}, column {} is not JSON", error.line(), error.column()),
+        Category::Data | Category::Io => foreign::one_line(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crawlmark_harness::fixtures;
+
+    use super::*;
+
+    /// Read a plan with this text, or return the message.
+    fn said(text: &str) -> Result<PlanFile, String> {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("plan.json");
+        fs::write(&path, text).unwrap();
+        let place = path.display().to_string();
+        PlanFile::read(&path).map(|(plan, _)| plan).map_err(|error| error.to_string().replace(&place, "plan.json"))
+    }
+
+    fn plan() -> PlanFile {
+        let ids = IdRange { start: 0, end: 40 };
+        PlanFile::new(RunPlan { ids, ..fixtures::plan() }, 4, 2)
+    }
+
+    /// Each value in a document, and its parents, as pointers.
+    fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                fields.iter().for_each(|(key, value)| pointers(value, &format!("{at}/{key}"), found));
+            }
+            Value::Array(list) => {
+                list.iter().enumerate().for_each(|(i, value)| pointers(value, &format!("{at}/{i}"), found));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => found.push(at.to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_plan_is_read_in_any_layout_and_refused_with_any_other_value() {
+        let text = plan().into_text().unwrap();
+        let read = said(&text).unwrap();
+        assert_eq!(read, PlanFile { checksum: read.checksum.clone(), ..plan() });
+        let mut value: Value = serde_json::from_str(&text).unwrap();
+        let mut all = Vec::new();
+        pointers(&value, "", &mut all);
+        assert!(all.len() > 30, "{all:?}");
+        for pointer in all {
+            let mut edited = value.clone();
+            let place = edited.pointer_mut(&pointer).unwrap();
+            *place = match place.take() {
+                Value::Number(number) => (number.as_f64().unwrap() + 1.0).into(),
+                Value::String(text) => format!("{text}0").into(),
+                Value::Bool(is) => (!is).into(),
+                Value::Null => 1.into(),
+                Value::Array(_) | Value::Object(_) => Value::Null,
+            };
+            assert!(said(&edited.to_string()).is_err(), "{pointer}");
+        }
+        value.as_object_mut().unwrap().sort_keys();
+        assert_eq!(said(&value.to_string()).as_ref(), Ok(&read), "another order");
+        value["extra"] = 1.into();
+        assert_eq!(
+            said(&value.to_string()).unwrap_err(),
+            "plan.json was changed after `crawlmark plan` wrote it. Write a new plan"
+        );
+        value.as_object_mut().unwrap().remove("extra");
+        value.as_object_mut().unwrap().remove(CHECKSUM);
+        assert!(said(&value.to_string()).unwrap_err().contains("was changed"));
+    }
+
+    #[test]
+    fn what_is_no_plan_is_refused_in_a_sentence() {
+        let text = plan().into_text().unwrap();
+        let rest = ". Name the plan.json that `crawlmark plan` wrote, or write a new plan";
+        for (text, why) in [
+            (String::new(), "it is empty, or its end is missing"),
+            (text[..text.len() / 2].to_owned(), "it is empty, or its end is missing"),
+            (text.replacen(',', ";", 1), "line 2, column 29 is not JSON"),
+            ("{}".to_owned(), "its `format` is not `crawlmark plan`"),
+            ("[7]".to_owned(), "its `format` is not `crawlmark plan`"),
+            (r#"{"format": "crawlmark plan"}"#.to_owned(), "it has no `version`"),
+        ] {
+            assert_eq!(said(&text).unwrap_err(), format!("plan.json is not a plan: {why}{rest}"));
+        }
+        let newer = text.replacen("\"version\": 1", "\"version\": 2", 1);
+        assert!(said(&newer).unwrap_err().contains("has format version 2"));
+        // Whole, and inconsistent: another program wrote it.
+        let says = |plan: PlanFile| said(&plan.into_text().unwrap()).unwrap_err();
+        assert!(says(PlanFile { nodes: 8, ..plan() }).contains("its `nodes` is 8, and its `crawl.shards` 4"));
+        assert!(says(PlanFile { slots: 9, ..plan() }).contains("its `slots` is 9, and 1 to 4 are possible"));
+        let mut other: Value = serde_json::from_str(&text).unwrap();
+        other["run_id"] = 7.into();
+        other["tool"] = "crawlmark 9".into();
+        other[CHECKSUM] = checksum(other.clone()).into();
+        let error = said(&other.to_string()).unwrap_err();
+        assert!(error.starts_with("plan.json was written by crawlmark 9, and this program, crawlmark "), "{error}");
+        assert!(error.contains("Use the program that wrote it"), "{error}");
     }
 }

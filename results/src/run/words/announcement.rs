@@ -1,16 +1,39 @@
 //! Announcement of a run, before it starts.
 
 use crate::run::report::{PROXY, PROXY_FROM};
-use crate::show::text::{decimal, write_row};
-use crawlmark_harness::plan::{Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
+use crate::show::text::{counted, decimal, write_row};
+use crawlmark_harness::plan::{
+    Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan, SlotShare,
+};
 use crawlmark_harness::units::{RateShape, grouped};
 
 /// IDs of a range that no run with a time uses up, such as the default one.
 const ENDLESS: u64 = 100_000_000;
 
-/// Return the announcement of a run: the effective totals, shown before anything is sent, for a terminal of `columns` columns.
+/// Slot of a part of a crawl, and the plan of the whole crawl.
+#[derive(Debug, Clone, Copy)]
+pub struct OfWhole<'a> {
+    /// Slot that the part holds.
+    pub slot: SlotShare,
+    /// Plan of the whole crawl.
+    pub plan: &'a RunPlan,
+}
+
+impl OfWhole<'_> {
+    /// Return what the slot has a share of.
+    fn row(&self) -> String {
+        let Self { slot: SlotShare { slot, of }, plan } = self;
+        let rate = plan.rate.map_or_else(String::new, |rate| format!("{rate} and "));
+        let connections = counted(plan.connections.into(), "connection");
+        format!("{slot}/{of}, with an equal share of the plan's {rate}{connections}")
+    }
+}
+
+/// Return the announcement of a run: the effective totals, shown before anything is sent, for a terminal of `columns` columns. `part` is the
+/// slot of a part of a crawl, whose plan this is.
 #[must_use]
-pub fn announcement(plan: &RunPlan, columns: usize) -> String {
+pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -> String {
+    let all = if part.is_some() { "in this part" } else { "in all" };
     let parts = plan.split(&[]);
     let per_shard = |value: &dyn Fn(&ShardPlan) -> u64| {
         let (least, most) = parts.iter().map(value).fold((u64::MAX, 0), |(a, b), v| (a.min(v), b.max(v)));
@@ -19,19 +42,20 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     let ids = per_shard(&ShardPlan::items);
     let connections = per_shard(&|part| u64::from(part.connections));
     let mut rows = vec![
-        ("items", items(plan, &ids)),
+        ("items", items(plan, (all, &ids))),
         ("shards", format!("{}, one process each", plan.shards)),
         (
             "connections",
             format!(
-                "{} in all, {connections} per shard{}{}",
+                "{} {all}, {connections} per shard{}{}",
                 grouped(u64::from(plan.connections)),
                 streams(plan),
                 reuse(plan)
             ),
         ),
-        pace(plan),
+        pace(plan, all),
     ];
+    rows.extend(part.map(|part| ("slot", part.row())));
     if let Some(ips) = plan.workload.get(LOCAL_IPS) {
         rows.push(("from", ips.clone()));
     }
@@ -68,7 +92,7 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
 }
 
 /// Return the number of items and their IDs: all of them, or as many as the time allows.
-fn items(plan: &RunPlan, per_shard: &str) -> String {
+fn items(plan: &RunPlan, (all, per_shard): (&str, &str)) -> String {
     let (first, last) = (grouped(plan.ids.start), grouped(plan.ids.end - 1));
     let count = grouped(plan.items());
     let finished = match plan.ids.len() - plan.items() {
@@ -78,7 +102,7 @@ fn items(plan: &RunPlan, per_shard: &str) -> String {
     match plan.duration.map(humantime::format_duration) {
         Some(duration) if plan.items() >= ENDLESS => format!("as many as fit into {duration}, from ID {first} on"),
         Some(duration) => format!("up to {count} in {duration} ({first} to {last}{finished}), {per_shard} per shard"),
-        None => format!("{count} in all ({first} to {last}{finished}), {per_shard} per shard"),
+        None => format!("{count} {all} ({first} to {last}{finished}), {per_shard} per shard"),
     }
 }
 
@@ -104,7 +128,7 @@ fn reuse(plan: &RunPlan) -> String {
 }
 
 /// Return the pace of the run: a budget, or the timetable of an open loop.
-fn pace(plan: &RunPlan) -> (&'static str, String) {
+fn pace(plan: &RunPlan, all: &str) -> (&'static str, String) {
     let waves = match plan.arrivals {
         Arrivals::Waves => format!(", in waves of {}", grouped(plan.in_flight().into())),
         _ => String::new(),
@@ -117,7 +141,7 @@ fn pace(plan: &RunPlan) -> (&'static str, String) {
         RateShape::Steps { .. } => ("", "up to "),
         RateShape::Windows { .. } => (", all at the start of each window", ""),
     };
-    let shares = format!("{rate} in all{how}, {most}{share}/s per shard");
+    let shares = format!("{rate} {all}{how}, {most}{share}/s per shard");
     let at_once = || format!("{shares}, at most {} at once", grouped(plan.at_once()));
     match plan.arrivals {
         Arrivals::Asap | Arrivals::Waves => ("budget", at_once() + &waves),
@@ -151,7 +175,7 @@ mod tests {
     #[test]
     fn a_run_that_its_time_ends_announces_no_hundred_million_items() {
         let mut run = plan();
-        let said = |run: &RunPlan| announcement(run, 120).lines().nth(1).map(str::to_owned);
+        let said = |run: &RunPlan| announcement(run, None, 120).lines().nth(1).map(str::to_owned);
         (run.ids.start, run.ids.end, run.duration) = (0, 1_000, None);
         assert!(said(&run).is_some_and(|said| said.starts_with("  items       1,000 in all (0 to 999), ")));
         run.duration = Some(std::time::Duration::from_secs(8));
@@ -166,12 +190,12 @@ mod tests {
     #[test]
     fn hosts_are_announced_when_there_is_something_to_say() {
         let mut run = plan();
-        assert!(!announcement(&run, 120).contains("hosts"));
+        assert!(!announcement(&run, None, 120).contains("hosts"));
         run.per_host.hosts = 3;
-        assert!(announcement(&run, 120).contains("  hosts       3\n"));
+        assert!(announcement(&run, None, 120).contains("  hosts       3\n"));
         run.per_host.rate = Some(Rate { permits: 5, period_ns: 1_000_000_000 });
         run.per_host.connections = Some(2);
-        let said = announcement(&run, 120);
+        let said = announcement(&run, None, 120);
         assert!(said.contains("  hosts       3; at each at most 2 requests in flight and 5/s (1 at once)\n"), "{said}");
     }
 }

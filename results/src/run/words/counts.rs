@@ -1,6 +1,6 @@
 //! Counts of a run: items by state, requests by outcome.
 
-use super::{failures, groups};
+use super::{failures, groups, merged};
 use crate::run::report::Report;
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{bytes, grouped};
@@ -25,14 +25,16 @@ pub(super) fn tables(report: &Report) -> Doc {
         ..Table::default()
     };
     // Of a run that the time ends, what is left of the range says nothing.
-    let (all, is_timed) = match report.plan.run.duration {
-        Some(_) => (("tried", report.ledger.items.begun()), true),
-        None => (("planned", report.ledger.planned), false),
+    let before = merged::finished_before(report).map(|(items, by)| (by, items));
+    let planned = report.ledger.planned.saturating_add(before.map_or(0, |(_, items)| items));
+    let (all, before, is_timed) = match report.plan.run.duration {
+        Some(_) => (("tried", report.ledger.items.begun()), None, true),
+        None => (("planned", planned), before, false),
     };
     let state = |(state, n): (&str, u64)| vec![state.to_owned(), grouped(n), part(n, all.1)];
     let is_shown = |name: &str, n: u64| (n > 0 && !(is_timed && UNTRIED.contains(&name))) || name == "ok";
     let states = report.ledger.states().filter(|(name, _, n)| is_shown(name, *n)).map(|(_, state, n)| (state, n));
-    let items = states.chain([all]).map(state).collect();
+    let items = states.chain(before).chain([all]).map(state).collect();
     let statuses = totals.attempts_by_status.iter().map(|(status, n)| counted(status.to_string(), *n)).collect();
     let tables = Doc::default()
         .table(Table { has_sum: true, ..shares("Items by state", ["state", "items"], items) })

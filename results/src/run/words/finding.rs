@@ -358,7 +358,8 @@ fn pace(report: &Report) -> String {
 }
 
 fn limited(report: &Report, by: &str, part: f64) -> String {
-    format!("{}: limited by {by} {} of the time", rate(report), rounded_percent(part))
+    let limited = format!("{}: limited by {by} {} of {}", rate(report), rounded_percent(part), merged::time(report));
+    merged::idle_slots(report).into_iter().fold(limited, |limited, idle| format!("{limited}; {idle}"))
 }
 
 /// The rate of good responses, and the rate that was asked for.

@@ -7,9 +7,6 @@ use crate::show::doc::{Column, Table};
 use crate::show::text::{counted, grouped, micros};
 use crawlmark_harness::units::rounded_percent;
 
-/// A time in which slots were idle that is worth a word.
-const NOTABLE_IDLE: f64 = 0.05;
-
 /// Return the row of the summary.
 pub(super) fn row(merged: &MergedReport) -> String {
     let MergedReport { parts, missing_parts, slots, machines, other_attempts, .. } = *merged;
@@ -20,8 +17,8 @@ pub(super) fn row(merged: &MergedReport) -> String {
     };
     let mut row =
         format!("{of}; at most {} at once, on {}", grouped(slots.into()), counted(machines.into(), "machine"));
-    if merged.slots_used < 1.0 - NOTABLE_IDLE {
-        let _ = write!(row, "; slots in use {} of the time", rounded_percent(merged.slots_used));
+    if let Some(used) = merged.partly_used() {
+        let _ = write!(row, "; slots in use {} of the time", rounded_percent(used));
     }
     row += &merged.aligned_within_us.map_or_else(
         || "\nthe error of a machine's clock is unknown, so seconds may not be aligned".to_owned(),
@@ -55,8 +52,38 @@ pub(super) fn row(merged: &MergedReport) -> String {
 
 /// Explain a rate that was not reached because slots were idle; none where they were in use.
 pub(super) fn idle_slots(report: &Report) -> Option<String> {
-    let merged = report.merged.as_ref().filter(|merged| merged.slots_used < 1.0 - NOTABLE_IDLE)?;
-    Some(format!("the slots were in use for {} of the time", rounded_percent(merged.slots_used)))
+    let used = partly_used(report)?;
+    Some(format!("the slots were in use for {} of the time", rounded_percent(used)))
+}
+
+fn partly_used(report: &Report) -> Option<f64> {
+    report.merged.as_ref().and_then(MergedReport::partly_used)
+}
+
+/// Explain a budget of which `used` was used: where slots were idle, what was used of the shares of the others. Words that follow it, or none.
+pub(crate) fn idle_budget(report: &Report, used: f64) -> String {
+    match (idle_slots(report), partly_used(report).filter(|in_use| *in_use > 0.0)) {
+        (Some(idle), Some(in_use)) => {
+            format!(": {idle} and used {} of their shares then", rounded_percent((used / in_use).min(1.0)))
+        }
+        _ => String::new(),
+    }
+}
+
+/// True if slots were idle for a notable part of the time.
+pub(super) fn is_partly_used(report: &Report) -> bool {
+    partly_used(report).is_some()
+}
+
+/// Return the time that parts of the time are of.
+pub(crate) fn time(report: &Report) -> &'static str {
+    if is_partly_used(report) { "the time in which parts ran" } else { "the time" }
+}
+
+/// Name items that were finished before the run; none without any.
+pub(super) fn finished_before(report: &Report) -> Option<(u64, &'static str)> {
+    let by = if report.merged.is_some() { "saved by earlier attempts" } else { "saved before" };
+    report.finished_before.filter(|items| *items > 0).map(|items| (items, by))
 }
 
 /// Return a row for each attempt that was not merged, as far as the report names them.

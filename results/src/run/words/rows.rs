@@ -55,12 +55,14 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("schedule", times::schedule(schedule, totals)));
     }
     if let Some(budget) = &report.budget {
-        rows.push(("budget", budget_row(budget)));
+        rows.push(("budget", budget_row(report, budget)));
     }
     if let Some(budget) = &report.host_budget {
         rows.push(("per host", host_budget_row(budget)));
     }
-    rows.push(("limited by", limited_by(&report.binding, budget_flag(report))));
+    let limits = limited_by(&report.binding, budget_flag(report));
+    let note = if merged::is_partly_used(report) { format!(" of {}", merged::time(report)) } else { String::new() };
+    rows.push(("limited by", limits + &note));
     if report.moved != Moved::default() {
         rows.push(("moved", moved(&report.moved)));
     }
@@ -359,14 +361,22 @@ fn ledger(report: &Report) -> String {
         let shown = |n: u64, state: &str| ["ok", "failed"].contains(&state) || (n > 0 && state != "not attempted");
         return format!("{} (stopped by {end})", parts(&shown).join(", "));
     }
-    format!("{} planned = {}", grouped(ledger.planned), parts(&|n, _| n > 0).join(" + "))
+    let before = merged::finished_before(report);
+    let planned = ledger.planned.saturating_add(before.map_or(0, |(items, _)| items));
+    let before = before.map(|(items, by)| format!("{} {by}", grouped(items)));
+    format!(
+        "{} planned = {}",
+        grouped(planned),
+        parts(&|n, _| n > 0).into_iter().chain(before).collect::<Vec<_>>().join(" + ")
+    )
 }
 
-fn budget_row(budget: &BudgetReport) -> String {
+fn budget_row(report: &Report, budget: &BudgetReport) -> String {
     let row = format!(
-        "{}, {} used; {}",
+        "{}, {} used{}; {}",
         rate_in_words(&budget.rate),
         rounded_percent(budget.utilisation),
+        merged::idle_budget(report, budget.utilisation),
         kept(budget.kept, budget.unaudited_shards)
     );
     audited(row, budget.worst_window.as_ref(), &budget.busiest)

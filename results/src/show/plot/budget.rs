@@ -1,6 +1,7 @@
 //! The audit of the budget: the busiest windows beside what was allowed in them.
 
 use crate::run::report::{BudgetReport, Report};
+use crate::run::words;
 use crate::show::chart::scale::trimmed;
 use crate::show::chart::{Axis, BAR, Block, Chart, Format, Mark, Panel, ROW, Range, Role, Shape};
 use crate::show::text::rate_in_words;
@@ -27,7 +28,7 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
             .chain(marks.into_iter().filter(Mark::is_known))
             .collect(),
     };
-    Some(Chart { name: "budget", title: "Budget audit", caption: caption(budget), panels: vec![panel] })
+    Some(Chart { name: "budget", title: "Budget audit", caption: caption(report, budget), panels: vec![panel] })
 }
 
 /// Each window's name, what was used of what was allowed, and both in words.
@@ -47,15 +48,16 @@ fn windows(budget: &BudgetReport) -> Vec<(String, f64, String)> {
     all.chain(one).collect()
 }
 
-fn caption(budget: &BudgetReport) -> String {
+fn caption(report: &Report, budget: &BudgetReport) -> String {
     let kept = if budget.kept { "was never exceeded, in any window checked" } else { "WAS exceeded" };
     let unaudited = match budget.unaudited_shards {
         0 => String::new(),
         n => format!("; {n} of the shards could not be checked"),
     };
     format!(
-        "The {} limit {kept}; {} of it was used{unaudited}.",
+        "The {} limit {kept}; {} of it was used{}{unaudited}.",
         rate_in_words(&budget.rate),
-        rounded_percent(budget.utilisation)
+        rounded_percent(budget.utilisation),
+        words::idle_budget(report, budget.utilisation)
     )
 }

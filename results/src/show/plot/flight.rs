@@ -2,6 +2,7 @@
 
 use super::seconds::{PICTURE, Seconds};
 use crate::run::report::{BindingReport, IntervalRow, Report};
+use crate::run::words;
 use crate::show::chart::{Axis, Block, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, Ticks};
 use crawlmark_harness::units::{grouped, rounded_percent};
 
@@ -105,7 +106,9 @@ fn caption(report: &Report) -> String {
     let connections = grouped(u64::from(report.plan.run.in_flight()));
     let held = match foremost(&report.binding) {
         Some(("idle", part)) => format!(" The shards were idle for {} of the time.", rounded_percent(part)),
-        Some((name, part)) => format!(" Mostly limited by {name} ({} of the time).", rounded_percent(part)),
+        Some((name, part)) => {
+            format!(" Mostly limited by {name} ({} of {}).", rounded_percent(part), words::time_of_parts(report))
+        }
         None => String::new(),
     };
     format!("Peak concurrency: {peak} of {connections}.{held}")

@@ -1,0 +1,263 @@
+//! Wait of a part for a slot and for the common start, and the slot that it holds.
+//!
+//! Called before the crawl. An attempt says in its status that it is alive while it waits, and in words what it waits for.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use crawlmark_harness::clock::{Clock, Nanos, duration_ns, wall_time};
+use crawlmark_harness::plan::{RunPlan, SlotShare};
+use crawlmark_harness::supervisor::HeldSignals;
+use crawlmark_harness::units::{Rate, grouped};
+use crawlmark_results::run::parts::AttemptStatus;
+
+use super::{PartRun, SLOT_LOST, is_published, unfinished};
+use crate::cluster::attempt::{Attempt, unix_us};
+use crate::cluster::slots::{HeldSlot, SlotCounts, Slots};
+use crate::cluster::tolerance::TOLERANCE;
+use crate::error::Error;
+use crate::run::resolve::Resolved;
+
+/// Interval at which a part that waits looks for a slot.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Interval at which an attempt writes its status while nothing is sent.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// Interval at which a part that waits says so.
+const SAY: Duration = Duration::from_secs(30);
+
+/// Wait before the first request that is worth a line.
+const NOTABLE_WAIT: Duration = Duration::from_secs(1);
+
+/// A slot, at the start of the crawl.
+#[derive(Debug)]
+pub(in crate::run) enum SlotTurn<'a> {
+    /// Slot that this part holds.
+    Held(Box<PartSlot<'a>>),
+    /// Another attempt published its result while this one waited; the sentence says so.
+    Done(String),
+}
+
+/// A slot that a part holds, and the status of its attempt.
+#[derive(Debug)]
+pub(in crate::run) struct PartSlot<'a> {
+    pub(super) attempt: &'a Attempt,
+    pub(super) held: HeldSlot,
+    pub(super) status: AttemptStatus,
+    /// Time of the next status while nothing is sent.
+    beat_at: Nanos,
+}
+
+impl PartSlot<'_> {
+    /// Return its number, and that of all slots.
+    pub(in crate::run) const fn share(&self) -> SlotShare {
+        SlotShare { slot: self.held.slot(), of: self.attempt.plan.slots }
+    }
+
+    /// The plan of the whole crawl.
+    pub(in crate::run) const fn whole(&self) -> &RunPlan {
+        &self.attempt.plan.crawl
+    }
+
+    /// Renew the lease if that is due, say that the attempt is alive, and return the end of the lease. For the time in which no seconds are
+    /// written.
+    pub(in crate::run) fn renew(&mut self, now: Nanos) -> Nanos {
+        if now >= self.beat_at {
+            self.beat_at = now.plus(BEAT);
+            self.report();
+        }
+        self.held.renew(now)
+    }
+
+    /// Write the status.
+    pub(super) fn report(&mut self) {
+        report(self.attempt, &mut self.status);
+    }
+
+    /// True if another attempt has taken it: nothing may be sent any more.
+    pub(in crate::run) const fn is_lost(&self) -> bool {
+        self.held.is_lost()
+    }
+
+    /// Check that it is still held.
+    ///
+    /// # Errors
+    /// When another attempt has taken it.
+    pub(in crate::run) const fn check(&self) -> Result<(), Error> {
+        if self.is_lost() { Err(unfinished(self.attempt.part(), SLOT_LOST)) } else { Ok(()) }
+    }
+
+    /// Free it for other attempts. Call when nothing is sent any more.
+    pub(in crate::run) fn free(self) {
+        self.held.free();
+    }
+}
+
+/// Write the next status of an attempt.
+fn report(attempt: &Attempt, status: &mut AttemptStatus) {
+    status.beat += 1;
+    status.at_us = unix_us(wall_time());
+    attempt.report(status);
+}
+
+/// Words about a wait for a slot.
+struct Spoken {
+    began: Nanos,
+    /// Time of the last line, and if it was about a directory that fails.
+    last: Option<(Nanos, bool)>,
+}
+
+impl Spoken {
+    /// Return a line when the wait begins, when the directory begins to fail or is there again, and every [`SAY`].
+    fn line(&mut self, slots: &Slots, (attempt, now): (&Attempt, Nanos)) -> Option<String> {
+        let failing = slots.failing();
+        let is_due = |(last, was_failing)| now.since(last) >= duration_ns(SAY) || was_failing != failing.is_some();
+        if !self.last.is_none_or(is_due) {
+            return None;
+        }
+        let begins = match self.last.replace((now, failing.is_some())) {
+            None => "waits".to_owned(),
+            Some(_) => format!("has waited {}", self.waited(now)),
+        };
+        let why = match failing {
+            Some((_, fault)) => format!(
+                "{} cannot be used: {fault}. It gives up after {}",
+                attempt.directory().slots().display(),
+                humantime::format_duration(TOLERANCE)
+            ),
+            None => in_use(slots.counts(now), attempt.plan.slots),
+        };
+        Some(format!("Part {} {begins} for a slot: {why}.\n", attempt.part()))
+    }
+
+    fn waited(&self, now: Nanos) -> impl std::fmt::Display {
+        humantime::format_duration(Duration::from_secs(now.since(self.began) / 1_000_000_000))
+    }
+}
+
+/// Say how many slots are in use, and if files are missing.
+fn in_use(SlotCounts { held, missing }: SlotCounts, slots: u32) -> String {
+    let in_use = match slots {
+        1 if held == 1 => "the only one is in use".to_owned(),
+        all if held == all => format!("all {} are in use", grouped(all.into())),
+        all => format!("{} of {} are in use", grouped(held.into()), grouped(all.into())),
+    };
+    match missing {
+        0 => in_use,
+        more => {
+            format!("{in_use}, and the files of {} were removed, so that fewer parts run at once", grouped(more.into()))
+        }
+    }
+}
+
+impl PartRun {
+    /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget. `say` shows a line.
+    ///
+    /// # Errors
+    /// When a signal ends the wait, the slot is lost, or the directory cannot be used.
+    pub(in crate::run) fn wait_for_slot(
+        &self,
+        resolved: &mut Resolved,
+        (held, clock): (&HeldSignals, Clock),
+        say: impl Fn(&str),
+    ) -> Result<SlotTurn<'_>, Error> {
+        let attempt = &self.attempt;
+        let (part, slots) = (attempt.part().part, attempt.plan.slots);
+        let (result, place) = (attempt.directory().result(part), attempt.directory().slots());
+        let mut status = AttemptStatus { planned: resolved.plan.items(), ..AttemptStatus::default() };
+        resolved.spec.options.sent = attempt.counters(resolved.plan.shards).map(Rc::new);
+        let mut look = Slots::new(&place, slots, attempt.name());
+        let mut spoken = Spoken { began: clock.now(), last: None };
+        let taken = loop {
+            if result.exists() {
+                return Ok(SlotTurn::Done(is_published(&result)));
+            }
+            if let Some(slot) = look.take(part % slots, || clock.now())? {
+                break slot;
+            }
+            spoken.line(&look, (attempt, clock.now())).iter().for_each(|line| say(line));
+            report(attempt, &mut status);
+            wait(held, LOOK)?;
+        };
+        status.slot = Some(taken.slot());
+        let mut slot = PartSlot { attempt, held: taken, status, beat_at: clock.now() };
+        if spoken.last.is_some() {
+            let SlotShare { slot, of } = slot.share();
+            say(&format!("Part {} has slot {slot}/{of} after {}.\n", attempt.part(), spoken.waited(clock.now())));
+        }
+        let begun = self.share(&slot, resolved).and_then(|()| {
+            let rests = if slot.held.was_used() { interval(&resolved.plan) } else { Duration::ZERO };
+            // The machine's clock may have been set while this attempt waited.
+            attempt.read_clock();
+            let until_start = attempt.until_start();
+            let ahead = rests.max(until_start);
+            if ahead > NOTABLE_WAIT {
+                let what =
+                    if until_start > rests { "the common start" } else { "the next request that the rate allows" };
+                let ahead = humantime::format_duration(Duration::from_secs(ahead.as_secs()));
+                say(&format!("Part {} waits {ahead} for {what}.\n", attempt.part()));
+            }
+            wait_for_start(&mut slot, ahead, (held, clock))
+        });
+        match begun {
+            Ok(()) => Ok(SlotTurn::Held(Box::new(slot))),
+            Err(error) => {
+                slot.free();
+                Err(error)
+            }
+        }
+    }
+
+    /// Give the crawl the share of `slot`.
+    ///
+    /// # Errors
+    /// When the share makes no crawl.
+    fn share(&self, slot: &PartSlot<'_>, resolved: &mut Resolved) -> Result<(), Error> {
+        let Some(whole) = &self.whole else { return Ok(()) };
+        let (ids, share, shards) = (self.attempt.ids(), slot.share(), resolved.plan.shards);
+        let own = whole.part(ids, share, shards, self.burst);
+        let first = whole.part(ids, SlotShare { slot: 0, ..share }, shards, self.burst);
+        // Those that this machine has no descriptors for stay out.
+        let cut = first.connections.saturating_sub(resolved.plan.connections);
+        let plan = RunPlan {
+            connections: own.connections - cut.min(own.connections - 1),
+            at_start: if slot.held.was_used() { own.at_start.min(own.shards.into()) } else { own.at_start },
+            finished: std::mem::take(&mut resolved.plan.finished),
+            ..own
+        };
+        resolved.plan = plan.validate().map_err(|error| Error::Usage(error.to_string()))?;
+        Ok(())
+    }
+}
+
+/// Return the time between two requests: an attempt that held the slot before may have used all of its burst until a moment ago.
+fn interval(plan: &RunPlan) -> Duration {
+    let interval = |rate: Option<Rate>| rate.map_or(0, |rate| rate.period_ns.div_ceil(rate.permits.max(1)));
+    Duration::from_nanos(interval(plan.rate).max(interval(plan.per_host.rate)))
+}
+
+/// Wait for the common start.
+///
+/// # Errors
+/// When a signal ends the wait, or the slot is lost.
+fn wait_for_start(slot: &mut PartSlot<'_>, ahead: Duration, (held, clock): (&HeldSignals, Clock)) -> Result<(), Error> {
+    let start = clock.now().plus(ahead);
+    loop {
+        let left = Duration::from_nanos(start.since(clock.now()));
+        slot.renew(clock.now());
+        slot.check()?;
+        if left.is_zero() {
+            return Ok(());
+        }
+        wait(held, left.min(LOOK))?;
+    }
+}
+
+/// Wait, unless a signal asks to stop.
+fn wait(held: &HeldSignals, most: Duration) -> Result<(), Error> {
+    match held.asks_to_stop(most).map_err(Error::Signal)? {
+        Some(signal) => Err(Error::StoppedBeforeRun(signal)),
+        None => Ok(()),
+    }
+}
