@@ -306,6 +306,12 @@ fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
 }
 
 impl Report {
+    /// Return the word for an entry of `shards`: of a merged report, each is a part of the crawl.
+    #[must_use]
+    pub const fn shard_word(&self) -> &'static str {
+        if self.merged.is_some() { "part" } else { "shard" }
+    }
+
     /// Merges what happened.
     #[must_use]
     pub fn new(source: Source<'_>) -> Self {

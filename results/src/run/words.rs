@@ -53,6 +53,7 @@ pub(crate) use self::validity::word;
 use crate::run::report::Report;
 use crate::show::doc::{Column, Doc, Lead, Readers, Table};
 use crate::show::plot::{self, Plot};
+use crate::show::text::capital;
 
 /// Rows that have a place of their own on the page.
 const ELSEWHERE: [&str; 6] = ["target", "items", "response", "service", "first byte", "statuses"];
@@ -100,7 +101,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .section("counts", "Counts", counts::tables(report))
         .section("times", "Times", times::tables(report))
         .only(Readers::FILES)
-        .section("shards", "Shards", Doc::default().table(shards::table(report)))
+        .section("shards", capital(report.shard_word()) + "s", Doc::default().table(shards::table(report)))
         .only(Readers::PAGE)
         .section("notes", "Notes", Doc::default().table(notes(&rows)))
         .section("seconds", "Second by second", seconds::table(report))

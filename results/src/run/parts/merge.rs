@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError, digest};
 use crate::run::gates::{LiveThresholds, Objective};
-use crate::run::report::{IntervalRow, Labels, MergedReport, OtherAttempt, Report, Source, Verdict};
+use crate::run::report::{IntervalRow, Labels, MergedReport, OtherAttempt, Report, Source, Validity, Verdict};
 use crate::run::result_dir::foreign;
 use crate::show::text::counted;
 use crawlmark_harness::process::FileCounters;
@@ -158,12 +158,14 @@ pub fn merge(
     let mut report =
         Report::new(Source { plan: &plan.crawl, labels: &labels, record: &record, intervals: rows, environment });
     report.run_id.clone_from(&plan.run_id);
+    // Each part has its own peak, and those that ran at once share the connections.
+    report.totals.peak_in_flight = report.totals.peak_in_flight.min(plan.crawl.in_flight().into());
     report.command = Some(plan.command.clone());
     let kept = attempts.iter().map(|attempt| attempt.finished_before).sum::<u64>();
     report.finished_before = Some(kept).filter(|kept| *kept > 0);
     let merged = describe(directory, &plan, (&attempts, missing), start_us)?;
-    judge(&mut report, &attempts, &merged);
     report.merged = Some(merged);
+    judge(&mut report, &attempts);
     thresholds.close(&mut report);
     Ok(report)
 }
@@ -362,7 +364,9 @@ fn requests(mut frames: PartReader<File>) -> (u64, bool) {
 }
 
 /// Add what only the parts can say about the validity.
-fn judge(report: &mut Report, attempts: &[AttemptRecord], merged: &MergedReport) {
+fn judge(report: &mut Report, attempts: &[AttemptRecord]) {
+    report.validity = Validity::of_figures(report);
+    let Some(merged) = &report.merged else { return };
     // What is about answers, the merged figures say themselves.
     let is_of_part = |verdict| {
         matches!(

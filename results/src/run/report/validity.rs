@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::limit::STORE_LESS;
-use super::{BindingReport, Environment, HostReport, IntervalRow, Ledger, ShardReport, Totals, WarmUpReport};
+use super::{BindingReport, Environment, HostReport, IntervalRow, Ledger, Report, ShardReport, Totals, WarmUpReport};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::units::{micros, rounded_percent};
@@ -245,6 +245,21 @@ impl Validity {
     /// Judges a run.
     #[must_use]
     pub fn judge(evidence: &Evidence<'_>) -> Self {
+        Self::made(evidence, |_| true)
+    }
+
+    /// Judge a run by the figures of its report. Of parts that were merged: without what limited or disturbed a machine, by which each part
+    /// was judged where it ran.
+    #[must_use]
+    pub fn of_figures(report: &Report) -> Self {
+        let Report { plan, environment, host, shards, totals, ledger, intervals, warmup, .. } = report;
+        let evidence =
+            Evidence { plan: &plan.run, environment, host, shards, totals, ledger, intervals, warmup: warmup.as_ref() };
+        let is_of_machine = |check: &Check| matches!(check.verdict, Verdict::ClientLimited | Verdict::Disturbed);
+        Self::made(&evidence, |check| report.merged.is_none() || !is_of_machine(check))
+    }
+
+    fn made(evidence: &Evidence<'_>, is_made: impl Fn(&Check) -> bool) -> Self {
         let mut validity = Self {
             verdict: Verdict::Valid,
             verdicts: Vec::new(),
@@ -254,7 +269,7 @@ impl Validity {
             unavailable_reasons: BTreeMap::new(),
         };
         let is_saturated = matches!(shards::cpu_use(evidence), CheckResult::Findings(found) if !found.is_empty());
-        for Check { name, verdict, look } in GATES {
+        for Check { name, verdict, look } in GATES.into_iter().filter(is_made) {
             let verdict = if is_saturated && OF_LOAD.contains(&name) { Verdict::ClientLimited } else { verdict };
             match look(evidence) {
                 CheckResult::Findings(findings) => validity.check(name, findings, verdict),

@@ -61,7 +61,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let requests = format!("{} in all, peak in flight {}", grouped(totals.attempts), grouped(totals.peak_in_flight));
     figures.push(figure("requests", per_s(totals.attempts_per_s), requests));
     let cpu = cpu_us_per_attempt(report).map_or_else(|| "-".to_owned(), micros);
-    figures.push(figure("client CPU per request", cpu, "all shards".to_owned()));
+    figures.push(figure("client CPU per request", cpu, format!("all {}s", report.shard_word())));
     figures
 }
 

@@ -242,7 +242,9 @@ pub(super) fn paused_shard(report: &Report) -> Option<String> {
 
 /// Return the largest reading of a shard and its number, if that is at least `least`.
 fn worst(report: &Report, of: &dyn Fn(&ShardReport) -> Option<f64>, least: f64) -> Option<(f64, u32)> {
-    let known = report.shards.iter().filter_map(|shard| Some((of(shard)?, shard.shard)));
+    // Parts of a crawl are judged where they ran.
+    let shards = report.shards.iter().filter(|_| report.merged.is_none());
+    let known = shards.filter_map(|shard| Some((of(shard)?, shard.shard)));
     known.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(most, _)| *most >= least)
 }
 
@@ -265,7 +267,8 @@ pub(super) fn client_fault(report: &Report) -> String {
 
 /// Describe the shard that was shortest of CPU, where that explains why connections were in use.
 pub(super) fn starved(report: &Report) -> Option<String> {
-    let needs = report.shards.iter().filter_map(|shard| {
+    let shards = report.shards.iter().filter(|_| report.merged.is_none());
+    let needs = shards.filter_map(|shard| {
         let (used, waited) = (shard.usage.cpu_share.unwrap_or(0.0), shard.usage.run_delay_share?);
         (waited >= STARVED || used + waited >= BUSY).then_some((used, waited, shard.shard))
     });

@@ -58,7 +58,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("budget", budget_row(report, budget)));
     }
     if let Some(budget) = &report.host_budget {
-        rows.push(("per host", host_budget_row(budget)));
+        rows.push(("per host", host_budget_row(budget, report.shard_word())));
     }
     let limits = limited_by(&report.binding, budget_flag(report));
     let note = if merged::is_partly_used(report) { format!(" of {}", merged::time(report)) } else { String::new() };
@@ -282,7 +282,7 @@ pub(crate) fn limited_by(binding: &BindingReport, flag: &'static str) -> String 
 fn moved(moved: &Moved) -> String {
     let mut parts = Vec::new();
     if moved.ranges > 0 {
-        parts.push(format!("{} items to shards that were done ({})", grouped(moved.ids), times(moved.ranges)));
+        parts.push(format!("{} to shards that were done ({})", counted(moved.ids, "item"), times(moved.ranges)));
     }
     if moved.shares > 0 {
         parts.push(format!("budget to shards that could use it ({})", times(moved.shares)));
@@ -372,6 +372,7 @@ fn ledger(report: &Report) -> String {
 }
 
 fn budget_row(report: &Report, budget: &BudgetReport) -> String {
+    let word = report.shard_word();
     let row = format!(
         "{}, {} used{}; {}",
         rate_in_words(&budget.rate),
@@ -379,21 +380,21 @@ fn budget_row(report: &Report, budget: &BudgetReport) -> String {
         merged::idle_budget(report, budget.utilisation),
         kept(budget.kept, budget.unaudited_shards)
     );
-    audited(row, budget.worst_window.as_ref(), &budget.busiest)
+    audited(row, (budget.worst_window.as_ref(), &budget.busiest), word)
 }
 
-fn host_budget_row(budget: &HostBudgetReport) -> String {
+fn host_budget_row(budget: &HostBudgetReport, word: &str) -> String {
     let row = format!(
         "{} and at most {} at once for each; {}",
         rate_in_words(&budget.rate),
         grouped(budget.burst),
         kept(budget.kept, budget.unaudited_shards)
     );
-    audited(row, budget.worst_window.as_ref(), &budget.busiest)
+    audited(row, (budget.worst_window.as_ref(), &budget.busiest), word)
 }
 
 /// Adds the windows that were looked at.
-fn audited(mut row: String, worst: Option<&WindowReport>, busiest: &[BusiestReport]) -> String {
+fn audited(mut row: String, (worst, busiest): (Option<&WindowReport>, &[BusiestReport]), word: &str) -> String {
     let at = |host: Option<u32>| host.map_or_else(String::new, |host| format!(", host {host}"));
     // One in which nothing was sent says nothing.
     if let Some(worst) = worst.filter(|worst| worst.admitted > 0) {
@@ -401,7 +402,7 @@ fn audited(mut row: String, worst: Option<&WindowReport>, busiest: &[BusiestRepo
             if worst.width_ms > 0.0 { format!("in {}", micros(worst.width_ms * 1e3)) } else { "at once".to_owned() };
         let _ = write!(
             row,
-            "\nclosest to the limit: {} of {} allowed {within} (shard {}{})",
+            "\nclosest to the limit: {} of {} allowed {within} ({word} {}{})",
             grouped(worst.admitted),
             grouped(worst.allowed),
             worst.shard,
@@ -414,7 +415,7 @@ fn audited(mut row: String, worst: Option<&WindowReport>, busiest: &[BusiestRepo
             format!("{} of {} in {width}", grouped(window.admitted), grouped(window.allowed))
         };
         let windows: Vec<String> = busiest.iter().map(window).collect();
-        let _ = write!(row, "\nbusiest, all shards: {}", windows.join(", "));
+        let _ = write!(row, "\nbusiest, all {word}s: {}", windows.join(", "));
     }
     row
 }
@@ -521,7 +522,7 @@ mod tests {
     fn the_closest_window_is_named_only_if_anything_was_sent_in_it() {
         let row = |admitted, width_ms| {
             let worst = WindowReport { shard: 1, host: None, width_ms, admitted, allowed: 8 };
-            audited("kept".to_owned(), Some(&worst), &[])
+            audited("kept".to_owned(), (Some(&worst), &[]), "shard")
         };
         assert_eq!(row(0, 0.0), "kept");
         assert_eq!(row(3, 0.0), "kept\nclosest to the limit: 3 of 8 allowed at once (shard 1)");

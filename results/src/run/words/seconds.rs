@@ -27,7 +27,7 @@ pub(super) fn table(report: &Report) -> Doc {
         ["second", "offered", "scheduled", "requests", "items", "ok", "failed", "throttled", "retries", "in flight"];
     let percentiles = ["p50", "p99"].map(|name| format!("{} {name}", clocked.name()));
     let columns = columns.map(str::to_owned).into_iter().chain(percentiles);
-    let columns = columns.chain(["send delay", "CPU of the shards"].map(str::to_owned));
+    let columns = columns.chain(["send delay".to_owned(), format!("CPU of the {}s", report.shard_word())]);
     let table = Table {
         columns: columns.map(Column::numbers).collect(),
         rows: report.intervals.iter().map(|row| second(row, &clocked)).collect(),

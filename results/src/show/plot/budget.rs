@@ -10,7 +10,7 @@ use crawlmark_harness::units::{grouped, rounded_percent};
 /// None without a budget, or without a window of one.
 pub(super) fn chart(report: &Report) -> Option<Chart> {
     let budget = report.budget.as_ref()?;
-    let windows = windows(budget);
+    let windows = windows(budget, report.shard_word());
     let bars = |is_broken: bool| {
         let bar = |(n, (_, part, text)): (usize, &(String, f64, String))| {
             ((*part > 1.0) == is_broken).then(|| Block::bar(n, BAR, *part, text))
@@ -32,17 +32,17 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
 }
 
 /// Each window's name, what was used of what was allowed, and both in words.
-fn windows(budget: &BudgetReport) -> Vec<(String, f64, String)> {
+fn windows(budget: &BudgetReport, word: &str) -> Vec<(String, f64, String)> {
     let row = |name: String, admitted: u64, allowed: u64| {
         let part = admitted as f64 / (allowed.max(1)) as f64;
         (name, part, format!("{} of {}", grouped(admitted), grouped(allowed)))
     };
     let width = |ms: u64| if ms >= 1_000 { format!("{} s", trimmed(ms as f64 / 1e3)) } else { format!("{ms} ms") };
-    let all = budget.busiest.iter().map(|w| row(format!("all shards, {}", width(w.width_ms)), w.admitted, w.allowed));
+    let all = budget.busiest.iter().map(|w| row(format!("all {word}s, {}", width(w.width_ms)), w.admitted, w.allowed));
     let one = budget.worst_window.iter().map(|w| {
         let wide = trimmed((w.width_ms * 10.0).round() / 10.0);
         let name =
-            if wide == "0" { format!("shard {}, at once", w.shard) } else { format!("shard {}, {wide} ms", w.shard) };
+            if wide == "0" { format!("{word} {}, at once", w.shard) } else { format!("{word} {}, {wide} ms", w.shard) };
         row(name, w.admitted, w.allowed)
     });
     all.chain(one).collect()
@@ -52,7 +52,7 @@ fn caption(report: &Report, budget: &BudgetReport) -> String {
     let kept = if budget.kept { "was never exceeded, in any window checked" } else { "WAS exceeded" };
     let unaudited = match budget.unaudited_shards {
         0 => String::new(),
-        n => format!("; {n} of the shards could not be checked"),
+        n => format!("; {n} of the {}s could not be checked", report.shard_word()),
     };
     format!(
         "The {} limit {kept}; {} of it was used{}{unaudited}.",

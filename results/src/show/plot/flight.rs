@@ -45,8 +45,12 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
         x: Axis::hidden(Range::Between(0.0, seconds.at(seconds.end_s))),
         ..seconds.panel(axis, 150.0, lines, "")
     };
-    let axis = Axis::new("limited by, share of the shards' time", Range::Between(0.0, 1.0), Format::Percent)
-        .ticks(Ticks::At(vec![0.0, 0.5, 1.0]));
+    let axis = Axis::new(
+        format!("limited by, share of the {}s' time", report.shard_word()),
+        Range::Between(0.0, 1.0),
+        Format::Percent,
+    )
+    .ticks(Ticks::At(vec![0.0, 0.5, 1.0]));
     // Stacks of blocks are for an overview.
     let seconds = Seconds::of(report, PICTURE);
     let below = Panel {
@@ -105,7 +109,9 @@ fn caption(report: &Report) -> String {
     let peak = grouped(report.totals.peak_in_flight);
     let connections = grouped(u64::from(report.plan.run.in_flight()));
     let held = match foremost(&report.binding) {
-        Some(("idle", part)) => format!(" The shards were idle for {} of the time.", rounded_percent(part)),
+        Some(("idle", part)) => {
+            format!(" The {}s were idle for {} of the time.", report.shard_word(), rounded_percent(part))
+        }
         Some((name, part)) => {
             format!(" Mostly limited by {name} ({} of {}).", rounded_percent(part), words::time_of_parts(report))
         }

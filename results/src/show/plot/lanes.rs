@@ -5,6 +5,7 @@ use super::seconds::{LEAST_S, PICTURE, Seconds};
 use crate::run::report::{Course, Report, ShardReport};
 use crate::show::chart::scale::spoken;
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape};
+use crate::show::text::capital;
 use crawlmark_harness::stats;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
@@ -43,13 +44,13 @@ struct Measure {
 
 const MEASURES: [Measure; 3] = [
     Measure {
-        unit: "requests per second, by shard",
+        unit: "requests per second",
         of: |course, steps, time_s| Some(sum(&course.attempts, steps)? / time_s),
         level: |value, top| (1..6_u32).filter(|n| value >= f64::from(*n) * width(top)).count(),
         from: |top| [0.0, 1.0, 2.0, 3.0, 4.0, 5.0].map(|n| spoken(n * width(top))),
     },
     Measure {
-        unit: "longest send delay, by shard",
+        unit: "longest send delay",
         of: |course, steps, _| {
             steps.iter().filter_map(|n| course.max_sched_lag_us.get(*n).copied().flatten()).reduce(f64::max)
         },
@@ -57,7 +58,7 @@ const MEASURES: [Measure; 3] = [
         from: |_| ["below 100 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s or more"].map(str::to_owned),
     },
     Measure {
-        unit: "share of one CPU, by shard",
+        unit: "share of one CPU",
         of: |course, steps, time_s| Some(sum(&course.cpu_us, steps)? / 1e6 / time_s),
         level: |value, _| CPU.iter().filter(|least| value >= **least).count(),
         from: |_| ["below 10 %", "10 %", "30 %", "50 %", "70 %", "90 % or more"].map(str::to_owned),
@@ -92,11 +93,12 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
             1 => time,
             all => Axis { label: format!("{} (each cell: {all} s)", time.label), ..time },
         };
-        let y = Axis::new(measure.unit, range.clone(), Format::Number);
+        let y = Axis::new(format!("{}, by {}", measure.unit, report.shard_word()), range.clone(), Format::Number);
         Panel { x: time, y, height, marks: cells.marks(measure, &lanes) }
     };
     let panels = MEASURES.iter().enumerate().map(panel).collect();
-    Some(Chart { name: "shards", title: "Shards side by side", caption: caption(report, lagging), panels })
+    let title = if report.merged.is_some() { "Parts side by side" } else { "Shards side by side" };
+    Some(Chart { name: "shards", title, caption: caption(report, lagging), panels })
 }
 
 /// Neighbouring steps of the courses in groups of one size, as few as there is room for.
@@ -168,6 +170,10 @@ fn lagging(report: &Report) -> Option<u32> {
     if let Some(dead) = report.shards.iter().find(|shard| shard.fault.is_some()) {
         return Some(dead.shard);
     }
+    if report.merged.is_some() {
+        // Parts of a crawl run at different times, and may have taken over finished items.
+        return None;
+    }
     let least = report.shards.iter().min_by_key(|shard| shard.totals.attempts)?;
     ((least.totals.attempts as f64) < LAGS_BELOW * median(report)).then_some(least.shard)
 }
@@ -179,28 +185,40 @@ fn median(report: &Report) -> f64 {
 }
 
 fn caption(report: &Report, lagging: Option<u32>) -> String {
+    let word = report.shard_word();
     let shown = match report.shards.len() {
         n if n > MOST_LANES => {
-            format!(" Shown: the {MOST_LANES} of {} shards with the fewest requests.", grouped(n as u64))
+            format!(" Shown: the {MOST_LANES} of {} {word}s with the fewest requests.", grouped(n as u64))
         }
         _ => String::new(),
     };
     if let [only] = &report.shards[..] {
-        return format!("One shard ({}) made all {} requests.", only.shard, grouped(only.totals.attempts));
+        return format!("One {word} ({}) made all {} requests.", only.shard, grouped(only.totals.attempts));
     }
     let found = lagging.and_then(|number| report.shards.iter().find(|shard| shard.shard == number));
     if let Some(shard) = found {
         let part = rounded_percent(shard.totals.attempts as f64 / median(report));
         let ended = shard.fault.as_deref().unwrap_or("lagged");
-        return format!("Shard {} {ended}: {part} of the median shard's requests{}.{shown}", shard.shard, cause(shard));
+        return format!(
+            "{} {} {ended}: {part} of the median {word}'s requests{}.{shown}",
+            capital(word),
+            shard.shard,
+            cause(shard)
+        );
     }
     let latest = report.shards.iter().filter_map(|shard| Some((shard.shard, greatest_lag(&shard.course)?)));
     let latest = latest.reduce(|a, b| if b.1 > a.1 { b } else { a });
     // Without a budget nothing has a time at which it could be late.
     let late = latest
         .filter(|(_, us)| *us > 0.0)
-        .map_or_else(String::new, |(shard, us)| format!(" Longest send delay: {} (shard {shard}).", micros(us)));
-    format!("Shards were balanced.{late}{shown}")
+        .map_or_else(String::new, |(shard, us)| format!(" Longest send delay: {} ({word} {shard}).", micros(us)));
+    match &report.merged {
+        Some(merged) => {
+            let [parts, slots] = [merged.parts, merged.slots].map(|n| grouped(n.into()));
+            format!("{parts} parts, at most {slots} at once.{late}{shown}")
+        }
+        None => format!("Shards were balanced.{late}{shown}"),
+    }
 }
 
 /// Explain from a shard's own figures why it was slow.

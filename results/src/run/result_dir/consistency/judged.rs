@@ -6,7 +6,7 @@ use crawlmark_harness::plan::RunPlan;
 
 use super::{counts_until_the_end, equal};
 use crate::run::gates::{Breach, Condition, Measured, Metric, Objective, Quantity, of_report};
-use crate::run::report::{Evidence, GateReport, Report, SUSPENSION, TARGET_PROCESSES, Validity, Verdict, config_hash};
+use crate::run::report::{GateReport, Report, SUSPENSION, TARGET_PROCESSES, Validity, Verdict, config_hash};
 
 pub(super) fn check(report: &Report) -> Result<(), String> {
     let noted = report.validity.checked.iter().any(|name| name == SUSPENSION);
@@ -105,10 +105,7 @@ fn verdict(report: &Report) -> Result<(), String> {
     if verdicts.last().is_some_and(|gravest| gravest != verdict) {
         return Err(format!("`validity.verdict` is {}, which is not the last of validity.verdicts", verdict.name()));
     }
-    let Report { plan, environment, host, shards, totals, ledger, intervals, warmup, .. } = report;
-    let evidence =
-        Evidence { plan: &plan.run, environment, host, shards, totals, ledger, intervals, warmup: warmup.as_ref() };
-    let again = Validity::judge(&evidence);
+    let again = Validity::of_figures(report);
     // Another version makes other checks, with other limits.
     let is_ours = report.crawlmark_version == env!("CARGO_PKG_VERSION")
         && again
