@@ -161,7 +161,8 @@ Exit codes:
   3    a threshold failed (99 with `run --k6-exit-codes`); selftest: a row
        failed; ab, compare: a regression; capacity: even the lowest rate fails
   4    the measurement is incomplete (as when a shard died), or is not
-       valid and --strict was given; verify: the crawl has violations
+       valid and --strict was given; verify: violations, or items left
+       (--complete)
   5    a threshold could not be decided; ab, compare: inconclusive;
        capacity: not found; scale: nothing to compare; selftest: none
        failed, some could not be judged; report: no steady state found

@@ -64,6 +64,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample};
 use crawlmark_harness::units::Rate;
 use crawlmark_harness::workload::{Flight, Workload};
@@ -165,6 +166,8 @@ pub struct CrawlOptions {
     pub robots: Option<Arc<Vec<Option<Robots>>>>,
     /// Session of a saved crawl; none without `--save`.
     pub session: Option<Session>,
+    /// Counters of the attempts of which a request was sent, by shard, that outlive the shards' processes; none if nobody reads them.
+    pub sent: Option<Rc<FileCounters>>,
 }
 
 /// Treatment of cookies.
@@ -512,7 +515,7 @@ impl<D: Dial> Workload for Crawl<D> {
         let id = self.id(item);
         let own_host = self.spec.targets.host_of(id) as usize;
         let host = redirected.as_ref().map_or(own_host, |redirected| redirected.host);
-        let mut resends = 0;
+        let (mut resends, mut is_counted) = (0, false);
         let mut attempt = loop {
             let (mut carrier, past) = match self.at_rest(host, flight).await {
                 Some(carrier) => (carrier, Past::Kept),
@@ -542,7 +545,7 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             let session = carrier.session();
             let is_first = self.note_source(&carrier, flight);
-            let sent = Self::cleared(&mut carrier, &clear_to_send).await;
+            let sent = self.cleared(&mut carrier, &clear_to_send, &mut is_counted).await;
             let mut expected = self.checker.for_item(id);
             let (deadline, is_sampled) = (sent.plus(self.spec.timeout), self.sampler.takes_next());
             let watch = Watch { clock: self.clock, sent, deadline, flight, is_sampled };

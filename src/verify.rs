@@ -25,12 +25,13 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
         progress.end();
         audit?
     };
+    let is_bad = audit.violations_found > 0 || (args.complete && audit.recorded < audit.planned);
     if args.json {
         terminal::print_data(&(serde_json::to_string_pretty(&audit)? + "\n"))?;
-    } else if !args.quiet || audit.violations_found > 0 {
+    } else if !args.quiet || is_bad {
         terminal::print(&text(&audit))?;
     }
-    Ok(if audit.violations_found > 0 { INVALID } else { DONE })
+    Ok(if is_bad { INVALID } else { DONE })
 }
 
 /// Audit for people.

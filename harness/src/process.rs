@@ -1,4 +1,5 @@
-//! Fork, pin, name and wait for child processes; what a process used of the machine. The only `unsafe` of this crate.
+//! Fork, pin, name and wait for child processes; counters that outlive them; what a process used of the machine. The only `unsafe` of this
+//! crate.
 //!
 //! Called by the supervisor for its shards and by the commands for the bundled target's processes.
 //!
@@ -16,11 +17,19 @@
 
 use std::ffi::CString;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
@@ -131,7 +140,7 @@ pub fn fork(name: &str, role: Role, body: impl FnOnce() -> u8) -> Result<Child, 
                 ORPHANED
             };
             // SAFETY: `_exit` has no precondition; it ends this process without running the parent's exit handlers.
-            unsafe { nix::libc::_exit(i32::from(code)) }
+            unsafe { libc::_exit(i32::from(code)) }
         }
     }
 }
@@ -222,6 +231,90 @@ impl Child {
     }
 }
 
+/// Counters in a mapped file, of which each process adds to its own. The file holds what was counted until the end, however a process ends:
+/// the kernel writes it. After a power cut it may be as old as what the kernel had not written yet, 30 s by default.
+#[derive(Debug)]
+pub struct FileCounters {
+    counters: NonNull<Counter>,
+    count: NonZeroUsize,
+    /// Open for as long as it is mapped: a network file system sends what was counted to its server when the last descriptor is closed.
+    _file: File,
+}
+
+/// A counter with a cache line of its own.
+#[repr(C, align(64))]
+#[derive(Debug)]
+struct Counter(AtomicU64);
+
+impl FileCounters {
+    /// Create the file `path` with so many counters, all 0.
+    ///
+    /// # Errors
+    /// When the file exists, or cannot be written or mapped.
+    #[expect(unsafe_code, reason = "a file can only be mapped through a pointer")]
+    pub fn create(path: &Path, count: NonZeroUsize) -> io::Result<Self> {
+        let length = count.get().checked_mul(size_of::<Counter>()).and_then(NonZeroUsize::new);
+        let length = length.ok_or(io::ErrorKind::InvalidInput)?;
+        let mut file = File::options().read(true).write(true).create_new(true).open(path)?;
+        // Written, not only made longer: a full disk has to be noticed here, not by a signal when a process adds.
+        file.write_all(&vec![0; length.get()])?;
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: no address is asked for, so no existing mapping is replaced.
+        let address = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &file, 0) }?;
+        Ok(Self { counters: address.cast(), count, _file: file })
+    }
+
+    /// Add 1 to the counter `index`, which no other process adds to at the same time. An index that does not exist is left out.
+    #[expect(unsafe_code, reason = "the mapping is reached through a pointer")]
+    pub fn add(&self, index: usize) {
+        // SAFETY: the pointer comes from a successful mmap of `count` counters, readable and writable, which stays mapped for as long as
+        // `self` lives, and the reference does not outlive this call. A mapping is aligned to pages, and so to a counter. Each value is valid
+        // for an atomic integer, and every change, also by other processes, is made through it.
+        let counters = unsafe { NonNull::slice_from_raw_parts(self.counters, self.count.get()).as_ref() };
+        if let Some(Counter(counter)) = counters.get(index) {
+            // One writer: no need of an instruction that locks the bus.
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Return the sum of the counters in a file with these bytes, of the same machine's byte order.
+    ///
+    /// # Errors
+    /// When the file does not hold whole counters, or their sum is no number that was counted.
+    pub fn sum(bytes: &[u8]) -> Result<u64, CountersError> {
+        let (counters, rest) = bytes.as_chunks::<{ size_of::<Counter>() }>();
+        if counters.is_empty() || !rest.is_empty() {
+            return Err(CountersError::Length(bytes.len()));
+        }
+        counters.iter().try_fold(0_u64, |sum, counter| {
+            let (value, zeros) = counter.split_first_chunk().ok_or(CountersError::Value)?;
+            let is_counter = zeros.iter().all(|byte| *byte == 0);
+            sum.checked_add(u64::from_ne_bytes(*value)).filter(|_| is_counter).ok_or(CountersError::Value)
+        })
+    }
+}
+
+impl Drop for FileCounters {
+    #[expect(unsafe_code, reason = "what was mapped is unmapped")]
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly what `create` mapped, and only this drop unmaps it. No reference into it outlives a call of `add`. In a
+        // forked process the range is that process's own view of the file.
+        let unmapped = unsafe { munmap(self.counters.cast(), self.count.get() * size_of::<Counter>()) };
+        debug_assert_eq!(unmapped, Ok(()), "the only failure is a range that is no mapping");
+    }
+}
+
+/// Fault of a file that should hold counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CountersError {
+    /// Its length.
+    #[error("{0} bytes are not a whole number of counters")]
+    Length(usize),
+    /// A value that is none of a counter.
+    #[error("it holds bytes that are no counter's")]
+    Value,
+}
+
 /// The CPUs that this process may use, in order; empty when the kernel does not say.
 #[must_use]
 pub fn usable_cpus() -> Vec<usize> {
@@ -271,6 +364,19 @@ pub fn own_usage() -> Usage {
     }
 }
 
+/// Return the greatest error of this machine's calendar clock against UTC, where a program keeps it by NTP or PTP; none where none does.
+/// Source: adjtimex(2), `maxerror`, which grows from one correction to the next.
+#[expect(unsafe_code, reason = "adjtimex has no safe form")]
+#[must_use]
+pub fn clock_error() -> Option<Duration> {
+    // SAFETY: `timex` consists of integers, for which zero is a valid value.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `modes` is 0, so the kernel changes nothing, and writes into `state` alone, which lives throughout the call.
+    let answer = unsafe { libc::adjtimex(&raw mut state) };
+    let is_kept = answer >= 0 && answer != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0;
+    u64::try_from(state.maxerror).ok().filter(|_| is_kept).map(Duration::from_micros)
+}
+
 /// CPU of all children that have ended and been waited for, and of theirs, user and system; none when the system does not
 /// say.
 #[must_use]
@@ -295,6 +401,28 @@ fn micros(time: TimeVal) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_file_holds_what_was_counted_while_it_is_mapped_and_after() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("counters");
+        let counters = FileCounters::create(&path, NonZeroUsize::new(3).unwrap()).unwrap();
+        for index in [0, 2, 2, 3] {
+            counters.add(index);
+        }
+        assert_eq!(FileCounters::sum(&std::fs::read(&path).unwrap()), Ok(3));
+        drop(counters);
+        let mut bytes = std::fs::read(&path).unwrap();
+        assert_eq!((FileCounters::sum(&bytes), bytes.len()), (Ok(3), 192));
+        assert!(FileCounters::create(&path, NonZeroUsize::MIN).is_err(), "another process's counters");
+        for length in [0, 8, 191] {
+            assert_eq!(FileCounters::sum(&bytes[..length]), Err(CountersError::Length(length)));
+        }
+        bytes[..8].fill(0xff);
+        assert_eq!(FileCounters::sum(&bytes), Err(CountersError::Value), "more than can be counted");
+        bytes[..9].copy_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(FileCounters::sum(&bytes), Err(CountersError::Value), "text");
+    }
 
     #[test]
     fn a_kernel_that_does_not_count_is_not_one_that_never_lets_wait() {

@@ -3,12 +3,14 @@
 
 use std::fs::{self, File};
 use std::io::BufWriter;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
+use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::rehearse::{Rehearsal, rehearse};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome, Repeat};
 use crawlmark_harness::stats::{Bins, ShardStats};
@@ -155,6 +157,7 @@ impl Synthetic {
             started_at_us: START_US + u64::from(part % 5) * 1_000,
             finished_at_us: START_US + self.seconds * 1_000_000,
             clock: Some(ClockReading { ahead_us: 0, within_us: 2_000 }),
+            clock_error_us: Some(700 + u64::from(part)),
             requests,
             frames_bytes: bytes,
             ..AttemptRecord::of(valid, true)
@@ -210,6 +213,7 @@ fn many_parts_add_up() {
     let about = report.merged.as_ref().unwrap();
     assert!(about.is_clean());
     assert_eq!((about.parts, about.machines, about.aligned_within_us), (70, 3, Some(6_000)));
+    assert_eq!(about.clock_error_us, Some(769), "the largest");
     let rows: Vec<&IntervalRow> = report.intervals.iter().filter(|row| row.counts.attempts > 0).collect();
     assert!(rows.iter().all(|row| row.counts.attempts % 70 == 0));
 }
@@ -288,17 +292,24 @@ fn missing_parts_and_other_attempts_are_named() {
     fs::remove_file(directory.result(2)).unwrap();
     let error = merged(home.path(), Completeness::All).unwrap_err().to_string();
     assert!(error.contains("1 of 4 parts have no result: 2. Run them"), "{error}");
+    let per_part = AttemptRecord::read(&directory.result(0)).unwrap().unwrap().requests;
     // Beside those merged: the attempt of part 2, whose result is gone, one that was killed, and one that wrote nothing.
     let killed = directory.attempt(0, "killed");
     fs::create_dir_all(&killed).unwrap();
     let whole = fs::read(directory.attempt(0, "a-0").join("frames")).unwrap();
     fs::write(killed.join("frames"), &whole[..whole.len() - 1]).unwrap();
     fs::create_dir_all(directory.attempt(1, "never-began")).unwrap();
+    // Killed, too, in the middle of a second; its count tells them all.
+    let counted = directory.attempt(3, "counted");
+    fs::create_dir_all(&counted).unwrap();
+    fs::write(counted.join("frames"), &whole[..whole.len() - 1]).unwrap();
+    let requests = FileCounters::create(&counted.join("requests"), NonZeroUsize::MIN).unwrap();
+    (0..per_part + 7).for_each(|_| requests.add(0));
     let report = merged(home.path(), Completeness::Partial).unwrap();
     let about = report.merged.unwrap();
-    let per_part = AttemptRecord::read(&directory.result(0)).unwrap().unwrap().requests;
     assert_eq!((about.missing, about.missing_parts), (vec![2], 1));
-    assert_eq!((about.other_attempts, about.uncounted_attempts, about.additional_requests), (3, 1, 2 * per_part));
+    assert_eq!((about.other_attempts, about.died_attempts, about.uncounted_attempts), (4, 2, 1));
+    assert_eq!(about.additional_requests, 3 * per_part + 7);
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
     assert_eq!(report.ledger.not_attempted, plan.ids(2).len());
 }

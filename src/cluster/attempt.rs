@@ -7,10 +7,12 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::process::{FileCounters, clock_error};
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::parts::digest::of_text;
@@ -152,6 +154,14 @@ impl Attempt {
         Ok(PartWriter::new(File::create(&path).map_err(Error::unwritable(&path))?))
     }
 
+    /// Begin the file that counts the requests of each of so many shards, even if this attempt is killed. None where files cannot be mapped:
+    /// then the merge counts the requests of a killed attempt by its seconds.
+    pub(crate) fn counters(&self, shards: u32) -> Option<FileCounters> {
+        let path = self.place().join(PartsDirectory::REQUESTS);
+        let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
+        FileCounters::create(&path, shards).inspect_err(|_| drop(fs::remove_file(&path))).ok()
+    }
+
     /// Write its status. A failure is none of the crawl's.
     pub(crate) fn report(&self, status: &AttemptStatus) {
         if let Ok(json) = serde_json::to_string(status) {
@@ -180,6 +190,7 @@ impl Attempt {
             host: host.clone(),
             labels: labels.clone(),
             clock: clock.get(),
+            clock_error_us: clock_error().and_then(|error| u64::try_from(error.as_micros()).ok()),
             frames_bytes,
             ..record
         };

@@ -305,16 +305,27 @@ impl<D: Dial> Crawl<D> {
         unusable.is_none().then_some(carrier)
     }
 
-    /// Wait until the request on `carrier` may be sent, and return when it was.
-    pub(super) async fn cleared(carrier: &mut Carrier<D::Stream>, clear_to_send: impl AsyncFn() -> Nanos) -> Nanos {
+    /// Wait until the request on `carrier` may be sent, count it unless its attempt `is_counted`, and return when it was.
+    pub(super) async fn cleared(
+        &self,
+        carrier: &mut Carrier<D::Stream>,
+        clear_to_send: impl AsyncFn() -> Nanos,
+        is_counted: &mut bool,
+    ) -> Nanos {
         let mut clear = pin!(clear_to_send());
-        poll_fn(|cx| {
+        let sent = poll_fn(|cx| {
             let polled = clear.as_mut().poll(cx);
             if let (Carrier::Connection(connection), Poll::Pending) = (&mut *carrier, &polled) {
                 connection.recheck();
             }
             polled
         })
-        .await
+        .await;
+        // Right before the first byte, so that a process that is killed has left out nothing that it sent.
+        if let Some(counters) = self.spec.options.sent.as_ref().filter(|_| !*is_counted) {
+            counters.add(self.slots.shard as usize);
+            *is_counted = true;
+        }
+        sent
     }
 }

@@ -78,6 +78,10 @@ pub(crate) fn with_recorded_flags(cli: Cli, typed: Typed, words: &[OsString]) ->
             missing.join(", ")
         ))
     })?;
+    let is_typed = |flag: &&String| all.iter().any(|word| word.split('=').next() == Some(flag.as_str()));
+    if let Some(flag) = saving.iter().find(|word| word.starts_with("--") && is_typed(word)) {
+        return Err(Error::Usage(format!("{whose}: the plan has {flag} already. Leave it out here")));
+    }
     all.extend(saving);
     let (merged, typed) = Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
     Ok((Cli { color: cli.color, ..merged }, typed))

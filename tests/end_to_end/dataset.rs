@@ -225,7 +225,7 @@ impl SavedSegment {
 #[test]
 fn a_whole_crawl_has_no_violation_and_a_stopped_one_says_what_is_left() {
     let crawl = SavedCrawl::whole();
-    let said = crawl.call("verify crawl --json");
+    let said = crawl.call("verify crawl --complete --json");
     let audit: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!((said.code, &audit["violations"], &audit["complete"]), (Some(0), &json!([]), &json!(true)), "{audit}");
     let timeouts = IDS.filter(|id| id % 7 == 0).count();
@@ -243,6 +243,7 @@ fn a_whole_crawl_has_no_violation_and_a_stopped_one_says_what_is_left() {
         let text = format!("crawl: {recorded} of 240 items recorded, {} items left;", 240 - recorded);
         assert!(said.code == Some(0) && said.stdout.starts_with(&text), "{}{}", said.stdout, said.stderr);
         assert!(said.stdout.ends_with("No violation.\n"), "{}", said.stdout);
+        assert_eq!(crawl.call("verify crawl --complete --quiet").code, Some(4));
     }
 }
 

@@ -170,16 +170,12 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     let busiest = count(&books, "/busiest/1s/requests");
     assert!(busiest <= RATE + BURST, "{busiest} requests in a second");
     assert_eq!(report.count("/merged/other_attempts"), 2);
-    assert_eq!(report.count("/merged/uncounted_attempts"), 1);
-    // Those of the last second of the killed attempt are known to the target alone.
-    let known = report.count("/totals/attempts_sent") + report.count("/merged/additional_requests");
-    let unknown = count(&books, "/requests") - known;
-    assert!(unknown <= RATE, "{unknown} requests that the merge does not know");
-    assert!(
-        report.count("/merged/additional_requests") + unknown >= RATE,
-        "{report:?}",
-        report = report.json()["merged"]
-    );
+    assert_eq!([report.count("/merged/died_attempts"), report.count("/merged/uncounted_attempts")], [1, 0]);
+    let additional = report.count("/merged/additional_requests");
+    assert!(additional >= RATE, "{:?}", report.json()["merged"]);
+    // A shard counts a request right before it sends it, and may be killed in between.
+    let unsent = report.count("/totals/attempts_sent") + additional - count(&books, "/requests");
+    assert!(unsent <= 2, "{unsent} requests that the target did not see");
 }
 
 #[test]
@@ -269,7 +265,10 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
         let done = run(args).end().code(&[2]);
         assert!(done.stderr.contains(says), "{says}: {}", done.stderr);
     }
-    let other = Parts::plan(&target.url(), 2, "--ids 0..500 -c 4");
+    let other = Parts::plan(&target.url(), 2, "--ids 0..500 -c 4 --save items");
+    let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--save=items"];
+    let done = Started::new(&args).end().code(&[2]);
+    assert!(done.stderr.contains("the plan has --save already"), "{}", done.stderr);
     let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--quiet"];
     let done = Started::new(&args).end().code(&[2]);
     assert!(done.stderr.contains("the parts of another plan"), "{}", done.stderr);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Mutex;
 
+use crawlmark_harness::clock::Clock;
 use serde_json::{Value, json};
 
 use crate::bad_input::call;
@@ -79,6 +80,7 @@ fn without_a_robots_txt_all_is_crawled_and_with_a_broken_one_nothing() {
         (empty("404 Not Found"), None),
         (empty("403 Forbidden"), None),
         (empty("500 Oops"), Some("status 500")),
+        (empty("429 Too Many Requests"), Some("status 429")),
         (empty(elsewhere), Some("status 301")),
     ] {
         let (requested, folder) = (Requested::default(), tempfile::tempdir().unwrap());
@@ -103,6 +105,82 @@ fn without_a_robots_txt_all_is_crawled_and_with_a_broken_one_nothing() {
         let items = requested.keys().filter(|path| *path != "/robots.txt").count();
         assert_eq!(items, if why.is_none() { 20 } else { 0 });
     }
+}
+
+#[test]
+fn each_host_has_its_rules_also_long_ones_behind_a_redirect() {
+    // As long as a robots.txt of a site may be, with the rules at its end.
+    let long =
+        good(&(format!("# {}\n", "x".repeat(98)).repeat(2_000) + "User-agent: *\nDisallow: /b\nCrawl-delay: 0.002\n"));
+    let (here, there, folder) = (Requested::default(), Requested::default(), tempfile::tempdir().unwrap());
+    let redirecting = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            let answer = match &*path {
+                "/robots.txt" => "HTTP/1.1 301 Moved\r\nlocation: /rules.txt\r\ncontent-length: 0\r\n\r\n",
+                "/rules.txt" => &long,
+                _ => OK,
+            };
+            peer.send(answer);
+            *here.lock().unwrap().entry(path).or_default() += 1;
+        }
+    };
+    let other = good("User-agent: *\nDisallow: /a\nCrawl-delay: 0.001\n");
+    with_server(redirecting, |one| {
+        with_server(serving(&other, &there), |two| {
+            let urls = folder.path().join("urls");
+            let lines = [one, two].map(|host| format!("http://{host}/a\nhttp://{host}/b\n")).concat();
+            std::fs::write(&urls, lines).unwrap();
+            let flags = "-n 4 --shards 2 -c 2 --robots honor --per-host-rate 50/s";
+            let report = crawl(&format!("--urls {} {flags}", urls.display()));
+            report.assert_states(&[("ok", 2), ("skipped", 2)]);
+            // The limit that was asked for is the stricter one.
+            assert_eq!(report.at("/robots/crawl_delay_s"), &json!(0.002));
+            assert_eq!(report.at("/plan/per_host/rate"), &json!({"permits": 50, "period_ns": 1_000_000_000}));
+        });
+    });
+    let paths = |requested: Requested| requested.into_inner().unwrap().into_keys().collect::<Vec<_>>();
+    assert_eq!(paths(here), ["/a", "/robots.txt", "/rules.txt"]);
+    assert_eq!(paths(there), ["/b", "/robots.txt"]);
+}
+
+#[test]
+fn of_a_host_without_an_answer_nothing_is_crawled_and_nothing_is_saved_as_skipped() {
+    let (here, there, folder) = (Requested::default(), Requested::default(), tempfile::tempdir().unwrap());
+    let (rules, broken) = (good("User-agent: *\nAllow: /\n"), "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n");
+    with_server(serving(&rules, &here), |one| {
+        with_server(serving(broken, &there), |two| {
+            let urls = folder.path().join("urls");
+            std::fs::write(&urls, [one, two].map(|host| format!("http://{host}/a\n")).concat()).unwrap();
+            let line = format!("--urls {} -n 2 -c 2 --robots honor --retries 0", urls.display());
+            let report = crawl(&line);
+            report.assert_states(&[("ok", 1), ("skipped", 1)]);
+            assert_eq!(report.count("/robots/unreachable"), 1);
+            let saving = format!("{line} --save {}", folder.path().join("items").display());
+            let ended = Run::start(saving.split(' ')).end();
+            assert_eq!(ended.code(), Some(1), "{}", ended.stderr());
+        });
+    });
+    assert_eq!(here.into_inner().unwrap()["/a"], 1);
+    assert!(!there.into_inner().unwrap().contains_key("/a"));
+}
+
+#[test]
+fn the_request_for_robots_txt_is_one_of_the_rate() {
+    let (robots, arrivals, clock) = (good("User-agent: *\nAllow: /\n"), Mutex::new(Vec::new()), Clock::start());
+    let serve = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            arrivals.lock().unwrap().push(clock.now());
+            peer.send(if path == "/robots.txt" { &robots } else { OK });
+        }
+    };
+    with_server(serve, |address| {
+        crawl(&format!("http://{address}/{{id}} -n 1 --shards 1 -c 1 --rate 2/s --burst 1 --robots honor"));
+    });
+    let arrivals = arrivals.into_inner().unwrap();
+    assert_eq!(arrivals.len(), 2);
+    // 500 ms from one to the next, less what the first may have been late.
+    let apart_ms = arrivals[1].since(arrivals[0]) / 1_000_000;
+    assert!(apart_ms > 250, "{apart_ms} ms");
 }
 
 #[test]

@@ -110,16 +110,16 @@ impl Answers {
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<AnswerBody>, Interrupted>> {
         let (mut parts, incoming) = request.into_parts();
+        let gateway = self.gateway.as_ref().filter(|_| Gateway::concerns(&parts));
+        let is_own = gateway.is_none() && !admin::is_admin(parts.uri.path());
+        // Now, and not when the future runs: of a client that has left already the HTTP library drops it before that (hyper 1.12).
+        let arrival = is_own.then(|| self.arrived(&parts));
         async move {
-            if let Some(gateway) = &self.gateway
-                && Gateway::concerns(&parts)
-            {
-                return Box::pin(self.forward(gateway, parts, incoming)).await;
+            match (arrival, gateway) {
+                (Some(arrival), _) => self.serve((&mut parts, arrival), incoming).await,
+                (None, Some(gateway)) => Box::pin(self.forward(gateway, parts, incoming)).await,
+                (None, None) => Ok(Box::pin(self.administer(&parts, incoming)).await),
             }
-            if admin::is_admin(parts.uri.path()) {
-                return Ok(Box::pin(self.administer(&parts, incoming)).await);
-            }
-            self.serve(&mut parts, incoming).await
         }
     }
 
@@ -159,12 +159,15 @@ impl Answers {
     }
 
     /// The order: count, limit (a refusal waits for nothing but a handshake and the end of a stall), stub, method, hold, fault, answer.
-    async fn serve(&self, parts: &mut Parts, incoming: Incoming) -> Result<Response<AnswerBody>, Interrupted> {
+    async fn serve(
+        &self,
+        (parts, mut arrival): (&mut Parts, Arrival),
+        incoming: Incoming,
+    ) -> Result<Response<AnswerBody>, Interrupted> {
         // Until this call ends: with an answer, or dropped because its client left.
         let per_in_flight = self.config.latency_per_in_flight;
         let under_way = if per_in_flight.is_none() { None } else { Some(self.books.enter()) };
-        let growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| per_in_flight.hold(under_way.others));
-        let mut arrival = self.arrived(parts, growth);
+        arrival.growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| per_in_flight.hold(under_way.others));
         let stage = match self.stage(incoming).await {
             Ok(stage) => stage,
             Err(Unread::Left) => return Err(self.fate.seal(Act::Close(Vec::new()))),
@@ -227,13 +230,21 @@ impl Answers {
         }
     }
 
-    /// Counts a request.
-    fn arrived(&self, parts: &Parts, growth: Duration) -> Arrival {
+    /// Count a request.
+    fn arrived(&self, parts: &Parts) -> Arrival {
         let path = ItemPath::parse(target(parts));
         let now_ns = self.books.shared().clock().now_ns();
         let attempt = self.books.arrived(&self.peer, path.id(), now_ns);
         let handshake = self.handshake.take();
-        Arrival { now_ns, path, id: path.id(), attempt, growth, handshake, ordinal: self.stubs.ordinal() }
+        Arrival {
+            now_ns,
+            path,
+            id: path.id(),
+            attempt,
+            growth: Duration::ZERO,
+            handshake,
+            ordinal: self.stubs.ordinal(),
+        }
     }
 
     /// Return the fault of the answer, if it has one.

@@ -114,7 +114,7 @@ mod tests {
     use super::super::live_stubs::LiveStubs;
     use super::*;
     use crate::config::Config;
-    use crate::ledger::LedgerWriter;
+    use crate::ledger::{Ledger, LedgerWriter};
     use crate::shared::Shared;
     use crate::timer::Timer;
     use std::time::Duration;
@@ -126,12 +126,15 @@ mod tests {
     /// Far beyond what the test waits for: it ends one that would otherwise hang.
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// Serves one connection, and tells it to stop once `client` is done, which hands back its end.
-    fn is_told_to_stop_after<Client: Future<Output = TcpStream>>(client: impl FnOnce(TcpStream) -> Client) {
+    /// Runs `test` with one connection that was accepted: the client's end, and what serves the other one until it is told to stop.
+    fn with_connection<Test: Future<Output = ()>>(
+        shared: &Shared,
+        test: impl FnOnce(TcpStream, Pin<Box<dyn Future<Output = ()>>>, Rc<Stop>) -> Test,
+    ) {
         let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
         runtime.block_on(async {
             let config = Rc::new(Config::default());
-            let books = Rc::new(LedgerWriter::open(&Shared::new().unwrap()));
+            let books = Rc::new(LedgerWriter::open(shared));
             let timer = Rc::new(Timer::new(books.shared().clock()).unwrap());
             let stubs = Rc::new(LiveStubs::new(&config, &books));
             let entrance = Entrance::new(&config, &books);
@@ -142,7 +145,14 @@ mod tests {
             let stop = Rc::new(Stop::default());
             let answers = Answers::new(&state, address.ip()).ok().unwrap();
             let told = Rc::clone(&stop);
-            let served = tokio::task::spawn_local(async move { serve(far, answers, &entrance, &told).await });
+            test(near, Box::pin(async move { serve(far, answers, &entrance, &told).await }), stop).await;
+        });
+    }
+
+    /// Serves one connection, and tells it to stop once `client` is done, which hands back its end.
+    fn is_told_to_stop_after<Client: Future<Output = TcpStream>>(client: impl FnOnce(TcpStream) -> Client) {
+        with_connection(&Shared::new().unwrap(), async |near, serving, stop| {
+            let served = tokio::task::spawn_local(serving);
             let mut near = timeout(PATIENCE, client(near)).await.expect("no answer");
             stop.now();
             timeout(PATIENCE, served).await.expect("an idle connection is not kept").unwrap();
@@ -166,5 +176,20 @@ mod tests {
         is_told_to_stop_after(async |stream| stream);
         is_told_to_stop_after(ask);
         is_told_to_stop_after(async |stream| ask(ask(stream).await).await);
+    }
+
+    #[test]
+    fn a_request_of_a_client_that_has_left_is_counted() {
+        let shared = Shared::new().unwrap();
+        with_connection(&shared, async |near, serving, _| {
+            let served = tokio::task::spawn_local(serving);
+            let near = ask(near).await;
+            // Without a wait, so that the end is there when the request is read.
+            let request = b"GET /items/2 HTTP/1.1\r\nhost: a\r\n\r\n";
+            assert_eq!(near.try_write(request).unwrap(), request.len());
+            drop(near);
+            timeout(PATIENCE, served).await.expect("the connection has ended").unwrap();
+        });
+        assert_eq!(Ledger::read(&shared).requests, 2);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Called before the crawl. An attempt says in its status that it is alive while it waits, and in words what it waits for.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos, duration_ns, wall_time};
@@ -165,6 +166,7 @@ impl PartRun {
         let (part, slots) = (attempt.part().part, attempt.plan.slots);
         let (result, place) = (attempt.directory().result(part), attempt.directory().slots());
         let mut status = AttemptStatus { planned: resolved.plan.items(), ..AttemptStatus::default() };
+        resolved.spec.options.sent = attempt.counters(resolved.plan.shards).map(Rc::new);
         let mut look = Slots::new(&place, slots, attempt.name());
         let mut spoken = Spoken { began: clock.now(), last: None };
         let taken = loop {

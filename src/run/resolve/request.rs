@@ -189,5 +189,6 @@ pub(super) fn options(
         receive_stamps,
         robots: None,
         session: None,
+        sent: None,
     })
 }

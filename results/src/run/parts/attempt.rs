@@ -46,6 +46,9 @@ pub struct AttemptRecord {
     pub finished_at_us: u64,
     /// Its machine's clock, compared with that of the directory's file server; null if that could not be read.
     pub clock: Option<ClockReading>,
+    /// Greatest error of its machine's clock against UTC, where NTP or PTP keeps it, µs; null where none does.
+    #[serde(default)]
+    pub clock_error_us: Option<u64>,
     /// IDs that earlier attempts had saved, and that it took over: no items of its own.
     pub finished_before: u64,
     /// Items that it tried, by state.
@@ -97,9 +100,10 @@ impl AttemptRecord {
             started_at_us: 0,
             finished_at_us: 0,
             clock: None,
+            clock_error_us: None,
             finished_before: report.finished_before.unwrap_or(0),
             items: report.ledger.items,
-            requests: report.totals.attempts,
+            requests: report.totals.attempts_sent,
             robots_requests: report.robots.as_ref().map_or(0, |robots| robots.requests),
             whole,
             verdict: report.validity.verdict,

@@ -16,6 +16,8 @@ impl PartsDirectory {
     pub const ATTEMPT: &str = "attempt.json";
     /// Name of an attempt's file with its state, written again each second.
     pub const STATUS: &str = "status.json";
+    /// Name of an attempt's file with the number of requests that each of its shards has sent.
+    pub const REQUESTS: &str = "requests";
     /// Name of an attempt's result directory.
     pub const RESULT_DIR: &str = "result";
     /// Name of the file that says which attempt counts.

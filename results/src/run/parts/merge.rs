@@ -15,6 +15,7 @@ use crate::run::gates::{LiveThresholds, Objective};
 use crate::run::report::{IntervalRow, Labels, MergedReport, OtherAttempt, Report, Source, Verdict};
 use crate::run::result_dir::foreign;
 use crate::show::text::counted;
+use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::supervisor::parts::{
     MOST_TIMES, PartError, PartFrame, PartReader, PartStart, merge as merge_frames,
 };
@@ -270,11 +271,16 @@ fn describe(
             .iter()
             .map(aligned)
             .try_fold(0, |most: u64, aligned| aligned.map(|aligned| most.max(aligned))),
+        clock_error_us: attempts
+            .iter()
+            .map(|attempt| attempt.clock_error_us)
+            .try_fold(0, |most: u64, error| error.map(|error| most.max(error))),
         late_parts: late_us.as_ref().map(|all| all.iter().map(|us| u32::from(*us > SECOND_US)).sum()),
         last_start_us: late_us.and_then(|all| all.into_iter().max()),
         other_attempts: 0,
         robots_requests: attempts.iter().map(|attempt| attempt.robots_requests).fold(0, u64::saturating_add),
         additional_requests: 0,
+        died_attempts: 0,
         uncounted_attempts: 0,
         others: Vec::new(),
     };
@@ -292,8 +298,9 @@ fn describe(
             let other = other(directory, part, name);
             let other = other.map_err(|(path, error)| MergeError::Io { path, error })?;
             merged.other_attempts += 1;
-            merged.additional_requests += other.requests;
-            merged.uncounted_attempts += u32::from(!other.has_ended);
+            merged.additional_requests = merged.additional_requests.saturating_add(other.requests);
+            merged.died_attempts += u32::from(!other.has_ended);
+            merged.uncounted_attempts += u32::from(!other.is_counted);
             if merged.others.len() < NAMED_ATTEMPTS {
                 merged.others.push(other);
             }
@@ -316,18 +323,30 @@ fn slots_used(attempts: &[AttemptRecord], slots: u32) -> f64 {
 fn other(directory: &PartsDirectory, part: u32, attempt: String) -> Result<OtherAttempt, (PathBuf, io::Error)> {
     let place = directory.attempt(part, &attempt);
     let path = place.join(PartsDirectory::ATTEMPT);
-    // One that died while it wrote this has told nothing.
+    // One that died while it wrote this has reported nothing.
     if let Ok(Some(record)) = AttemptRecord::read(&path) {
-        return Ok(OtherAttempt { part, attempt, requests: record.requests, has_ended: true });
+        let requests = record.requests.saturating_add(record.robots_requests);
+        return Ok(OtherAttempt { part, attempt, requests, has_ended: true, is_counted: true });
     }
     let path = place.join(PartsDirectory::FRAMES);
-    let (requests, has_ended) = match File::open(&path) {
+    let (in_frames, has_ended) = match File::open(&path) {
         Ok(file) => requests(PartReader::new(file)),
-        // It never crawled.
         Err(error) if error.kind() == io::ErrorKind::NotFound => (0, true),
         Err(error) => return Err((path, error)),
     };
-    Ok(OtherAttempt { part, attempt, requests, has_ended })
+    // Those in the frames are the fewest: a machine that lost its power may have lost counts that were not written yet.
+    let counted = counted_requests(&place.join(PartsDirectory::REQUESTS)).filter(|counted| *counted >= in_frames);
+    let requests = counted.unwrap_or(in_frames);
+    Ok(OtherAttempt { part, attempt, requests, has_ended, is_counted: has_ended || counted.is_some() })
+}
+
+/// Return the requests that an attempt's shards have counted; none if it left no count.
+fn counted_requests(path: &Path) -> Option<u64> {
+    /// Largest file: of more shards than a plan may have.
+    const MOST_BYTES: u64 = 1 << 20;
+    let mut bytes = Vec::new();
+    foreign::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    FileCounters::sum(&bytes).ok()
 }
 
 /// Count the requests of a part until its last second, and say if they are all of its requests.
@@ -335,8 +354,8 @@ fn requests(mut frames: PartReader<File>) -> (u64, bool) {
     let mut requests = 0_u64;
     loop {
         match frames.next_frame() {
-            Ok(Some(PartFrame::Second(second))) => requests += second.counters.requests.attempts,
-            Ok(Some(PartFrame::End(end))) => return (end.last.counters.requests.attempts, true),
+            Ok(Some(PartFrame::Second(second))) => requests += second.counters.requests.attempts_sent,
+            Ok(Some(PartFrame::End(end))) => return (end.last.counters.requests.attempts_sent, true),
             Ok(None) | Err(_) => return (requests, false),
         }
     }

@@ -30,6 +30,9 @@ pub struct MergedReport {
     /// Greatest error in the alignment of the parts' seconds, µs: rounding to whole seconds, and the error of the machines' clocks. Null if
     /// the error of a clock is unknown.
     pub aligned_within_us: Option<u64>,
+    /// Greatest error of a machine's clock against UTC, by the NTP or PTP that keeps it, µs. Null if the clock of a machine is not kept.
+    #[serde(default)]
+    pub clock_error_us: Option<u64>,
     /// Parts that started more than a second after the plan's common start: all that had to wait for a slot. Absent if the plan has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_parts: Option<u32>,
@@ -38,9 +41,12 @@ pub struct MergedReport {
     pub last_start_us: Option<u64>,
     /// Attempts beside the merged ones: they lost the race to publish, were stopped, or died.
     pub other_attempts: u32,
-    /// Requests that these sent in addition to those of this report; of attempts that died, those until their last second.
+    /// Requests that these sent in addition to those of this report, those for robots.txt included.
     pub additional_requests: u64,
-    /// The attempts among them that died, so that some of their requests are not counted.
+    /// The attempts among them that were killed, or died with their machine.
+    #[serde(default)]
+    pub died_attempts: u32,
+    /// The attempts among those that left no count of their requests: their requests are counted until their last second.
     pub uncounted_attempts: u32,
     /// The first twenty of those attempts.
     pub others: Vec<OtherAttempt>,
@@ -53,10 +59,13 @@ pub struct OtherAttempt {
     pub part: u32,
     /// Its name.
     pub attempt: String,
-    /// Requests that it sent; of one that died, until its last second.
+    /// Requests that it sent.
     pub requests: u64,
-    /// True if it told its end, so that the requests are all of its requests.
+    /// True if it reported its end; otherwise it was killed, or died with its machine.
     pub has_ended: bool,
+    /// True if these are all of its requests; otherwise those until its last second.
+    #[serde(default)]
+    pub is_counted: bool,
 }
 
 impl MergedReport {

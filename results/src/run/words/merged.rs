@@ -24,6 +24,9 @@ pub(super) fn row(merged: &MergedReport) -> String {
         || "\nthe error of a machine's clock is unknown, so seconds may not be aligned".to_owned(),
         |us| format!("\nseconds aligned to within {}", micros(us as f64)),
     );
+    if let Some(us) = merged.clock_error_us {
+        let _ = write!(row, "; clocks within {} of UTC", micros(us as f64));
+    }
     if let Some((late, us)) = merged.late_parts.zip(merged.last_start_us).filter(|(late, _)| *late > 0) {
         let _ = write!(
             row,
@@ -86,7 +89,7 @@ pub(super) fn finished_before(report: &Report) -> Option<(u64, &'static str)> {
 /// Return a row for each attempt that was not merged, as far as the report names them.
 pub(super) fn others(report: &Report) -> Table {
     let row = |other: &OtherAttempt| {
-        let sent = if other.has_ended { grouped(other.requests) } else { format!(">= {}", grouped(other.requests)) };
+        let sent = if other.is_counted { grouped(other.requests) } else { format!(">= {}", grouped(other.requests)) };
         let end = if other.has_ended { "ended, not published" } else { "died" };
         vec![other.part.to_string(), other.attempt.clone(), sent, end.to_owned()]
     };
