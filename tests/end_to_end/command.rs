@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use jsonschema::Validator;
@@ -30,15 +30,20 @@ pub(crate) struct Done {
 impl Started {
     /// Runs the program with these arguments.
     pub(crate) fn new(args: &[&str]) -> Self {
+        Self::with(args, &[])
+    }
+
+    /// Runs the program with these arguments, and these variables beside those of the test.
+    pub(crate) fn with(args: &[&str], variables: &[(&str, &Path)]) -> Self {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("work")).unwrap();
-        Self { child: spawn(args, &place), place }
+        Self { child: spawn((args, variables), &place), place }
     }
 
     /// Another command, from now on in the place of this one, which has ended.
     pub(crate) fn again(mut self, args: &[&str]) -> Self {
         let place = self.leave();
-        Self { child: spawn(args, &place), place }
+        Self { child: spawn((args, &[]), &place), place }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -79,10 +84,11 @@ impl Drop for Started {
     }
 }
 
-fn spawn(args: &[&str], place: &TempDir) -> Child {
+fn spawn((args, variables): (&[&str], &[(&str, &Path)]), place: &TempDir) -> Child {
     let file = |name: &str| File::create(place.path().join(name)).unwrap();
     Command::new(program())
         .args(args)
+        .envs(variables.iter().copied())
         .current_dir(place.path().join("work"))
         .stdin(Stdio::null())
         .stdout(file("stdout"))

@@ -50,12 +50,13 @@ impl Parts {
 
     /// Starts an attempt at a part.
     fn start(&self, part: u32) -> Started {
-        self.start_with(part, "--quiet")
+        self.start_with((part, "--quiet"), &[])
     }
 
-    fn start_with(&self, part: u32, flag: &str) -> Started {
+    fn start_with(&self, (part, flag): (u32, &str), variables: &[(&str, &Path)]) -> Started {
         let node = format!("{part}/{}", self.nodes);
-        Started::new(&["run", "--plan", &self.plan_file(), "--node", &node, "--into", &self.path("crawl"), flag])
+        let args = ["run", "--plan", &self.plan_file(), "--node", &node, "--into", &self.path("crawl"), flag];
+        Started::with(&args, variables)
     }
 
     fn merge(&self, flags: &[&str]) -> Done {
@@ -100,6 +101,29 @@ fn to_all(attempt: &Started, number: Signal) {
     for pid in working_in(&attempt.work()) {
         signal(pid, number);
     }
+}
+
+/// A library that sets the calendar clock of a program an hour ahead once the file `JUMPED` exists; none without a C compiler.
+#[expect(clippy::print_stderr, reason = "a check that cannot be made is skipped aloud")]
+fn jumping_clock(home: &Path) -> Option<PathBuf> {
+    const SOURCE: &str = "#define _GNU_SOURCE
+        #include <stdlib.h>
+        #include <sys/syscall.h>
+        #include <time.h>
+        #include <unistd.h>
+        int clock_gettime(clockid_t id, struct timespec *time) {
+            long failed = syscall(SYS_clock_gettime, id, time);
+            if (id == CLOCK_REALTIME && !access(getenv(\"JUMPED\"), F_OK)) time->tv_sec += 3600;
+            return failed;
+        }";
+    let (source, library) = (home.join("clock.c"), home.join("clock.so"));
+    fs::write(&source, SOURCE).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    let is_built = cfg!(target_env = "gnu") && built.is_ok_and(|status| status.success());
+    if !is_built {
+        eprintln!("skipped: a clock that jumps: no C compiler, or a static program");
+    }
+    is_built.then_some(library)
 }
 
 fn report_of(result: &Path) -> Value {
@@ -304,14 +328,16 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
 }
 
 #[test]
-fn a_part_that_waits_says_so_and_survives_a_directory_that_fails() {
+fn a_part_that_waits_says_so_and_survives_a_directory_that_fails_and_a_clock_that_jumps() {
     let target = Target::start("--processes 1");
     let parts = Parts::plan(&target.url(), 2, "--ids 0..40 --rate 200 -c 4 --slots 1 --shards 1");
     let (slots, away) = (parts.directory().join("slots"), parts.home.path().join("away"));
     fs::create_dir_all(&slots).unwrap();
     // Of an attempt that was killed long ago.
     fs::write(slots.join("slot-00000.0000000005.other"), "").unwrap();
-    let part = parts.start_with(0, "--no-progress");
+    let (clock, jumped) = (jumping_clock(parts.home.path()), parts.home.path().join("jumped"));
+    let variables = clock.as_deref().map_or_else(Vec::new, |clock| vec![("LD_PRELOAD", clock), ("JUMPED", &*jumped)]);
+    let part = parts.start_with((0, "--no-progress"), &variables);
     let says = |text: &str| wait_for(text, || part.stderr().contains(text).then_some(()));
     says("Part 0/2 waits for a slot: the only one is in use.\n");
     fs::rename(&slots, &away).unwrap();
@@ -319,6 +345,7 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails() {
     let status = parts.status(0).unwrap();
     assert_eq!((&status["state"], &status["slot"]), (&json!("waiting"), &Value::Null));
     assert_eq!(target.books()["requests"], json!(0));
+    fs::write(&jumped, "").unwrap();
     // Not a file, and gone a moment later: the result cannot be published at first.
     std::os::unix::fs::symlink("nowhere", parts.result(0)).unwrap();
     fs::rename(&away, &slots).unwrap();
@@ -336,6 +363,11 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails() {
         assert!(said.contains(text), "{text}: {said}");
     }
     assert_eq!(parts.slots(), ["slot-00000.0000000007.free"]);
+    // Its clock was set while it waited: that is no hour of the crawl.
+    parts.start(1).end().code(&[0]);
+    let ahead_us = report_of(&parts.result(0))["clock"]["ahead_us"].as_i64().unwrap();
+    assert_eq!(ahead_us > 3_500_000_000, clock.is_some(), "{ahead_us}");
+    assert!(parts.merged().number("/totals/duration_s") < 600.0);
 }
 
 #[test]
