@@ -127,9 +127,10 @@ and true is a flag without a value:
   shuffle = true
 
 A flag on the command line replaces the value of the environment
-(CRAWLMARK_RUN_RATE for --rate of `run`), which replaces that of the file. No file
-is read unless it is named here or in CRAWLMARK_CONFIG. The report says where each
-value came from. --print-config writes such a file, without secrets.";
+(CRAWLMARK_RUN_RATE for --rate of `run`), which replaces that of the file. So does
+another way to say the same: --urls replaces the file's url. No file is read unless
+it is named here or in CRAWLMARK_CONFIG. The report says where each value came
+from. --print-config writes such a file, without secrets.";
 
 /// Use of colors in what is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
