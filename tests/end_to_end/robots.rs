@@ -107,6 +107,17 @@ fn without_a_robots_txt_all_is_crawled_and_with_a_broken_one_nothing() {
 }
 
 #[test]
+fn a_run_that_robots_txt_forbids_altogether_measures_nothing() {
+    let (robots, requested) = (good("User-agent: *\nDisallow: /\n"), Requested::default());
+    with_server(serving(&robots, &requested), |address| {
+        let line = format!("http://{address}/{{id}} -n 20 --shards 1 -c 4 --robots honor --strict");
+        let report = Run::start(line.split(' ')).end().report(4);
+        report.assert_states(&[("skipped", 20)]);
+        assert_eq!(report.text("/validity/verdict"), "nothing_measured");
+    });
+}
+
+#[test]
 fn a_crawl_delay_is_the_rate_of_the_host() {
     let (robots, requested) = (good("User-agent: *\nCrawl-delay: 0.05\n"), Requested::default());
     with_server(serving(&robots, &requested), |address| {
