@@ -123,7 +123,7 @@ and true is a flag without a value:
   [run]
   url = \"http://127.0.0.1:8080/items/{id}\"
   rate = \"500/s\"
-  threshold = [\"service_p99 < 250ms\", \"error_rate < 1%\"]
+  threshold = [\"service_p95 < 250ms\", \"error_rate < 1%\"]
   shuffle = true
 
 A flag on the command line replaces the value of the environment
