@@ -21,7 +21,7 @@ use crate::error::{Error, signalled};
 use crate::terminal;
 
 /// Time that a round takes beyond sending: its processes start and end, and the measurements are saved.
-pub(crate) const AROUND: Duration = Duration::from_millis(500);
+pub(crate) const AROUND: Duration = Duration::from_millis(250);
 
 /// `45 s`, `2 min 5 s`.
 pub(crate) fn minutes(time: Duration) -> String {
