@@ -18,7 +18,7 @@ use crawlmark_results::studies::compare::{
 use self::side::Side;
 use crate::cli::AbArgs;
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE};
-use crate::study::{self, End, Study};
+use crate::study::{self, AROUND, End, Study, minutes};
 use crate::study::{RoundResults, Rounds};
 
 /// The folder of the rounds.
@@ -27,8 +27,14 @@ const ROUNDS: &str = "rounds";
 /// The folder of the rounds of the base against itself.
 const EQUALS: &str = "aa";
 
-/// Assumed duration of a pair before one was run.
+/// Assumed duration of a pair before one was run, if its rounds have none.
 const FIRST_GUESS: Duration = Duration::from_secs(5);
+
+/// Return the expected duration of a pair; none if its rounds end when their items are done.
+fn pair(sides: &[Side; 2]) -> Option<Duration> {
+    let [base, candidate] = sides;
+    Some(base.round? + candidate.round? + 2 * AROUND)
+}
 
 /// Compare, and return the exit code.
 pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
@@ -88,17 +94,20 @@ impl Study for AbStudy<'_> {
         let rule = Rule::standard();
         let most = self.args.pairs;
         let looks = rule.looks().iter().filter(|look| look.pairs as u64 <= most);
-        let looks: Vec<String> = looks.map(|look| look.pairs.to_string()).collect();
+        let looks: Vec<u64> = looks.map(|look| look.pairs as u64).collect();
         let until = match looks.split_last() {
             None => format!("{most} at most: too few for a verdict"),
             Some((last, [])) => format!("with a look at the verdict after {last} pairs"),
             Some((last, before)) => {
+                let before: Vec<String> = before.iter().map(ToString::to_string).collect();
                 format!("until a verdict is reached, after {} or {last} pairs", before.join(", "))
             }
         };
         let [base, candidate] = &self.sides;
         let sentence = format!("comparing the base ({}) with the candidate ({})", base.what, candidate.what);
-        (sentence, vec![("rounds", format!("in pairs, in random order, {until}"))])
+        let mut rows = vec![("rounds", format!("in pairs, in random order, {until}"))];
+        rows.extend(pair(&self.sides).map(|pair| ("time", self.time(pair, (&looks, most)))));
+        (sentence, rows)
     }
 
     /// Run the base against itself if that is wanted, then both sides.
@@ -135,6 +144,18 @@ impl Study for AbStudy<'_> {
     }
 }
 
+impl AbStudy<'_> {
+    /// Return the expected time until the first and the last look, of pairs that take `pair` each.
+    fn time(&self, pair: Duration, (looks, most): (&[u64], u64)) -> String {
+        let first = self.args.aa.unwrap_or(0);
+        let until = |pairs: u64| minutes(pair.saturating_mul(u32::try_from(first + pairs).unwrap_or(u32::MAX)));
+        let (soonest, last) = (looks.first().copied().unwrap_or(most), looks.last().copied().unwrap_or(most));
+        let longest = if last > soonest { format!(", {} for {last}", until(last)) } else { String::new() };
+        let equals = if first > 0 { format!(", with {first} pairs of the base against itself") } else { String::new() };
+        format!("about {} for {soonest} pairs{longest}{equals}; a disturbed pair is run again", until(soonest))
+    }
+}
+
 /// Run pairs until the comparison is over, or there are `most` undisturbed ones. A disturbed one is run again in its own
 /// order.
 fn run_pairs(
@@ -144,7 +165,7 @@ fn run_pairs(
     series: &mut AbRounds,
 ) -> Result<(), Error> {
     let mut orders = OrderSchedule::new(seed);
-    let (mut order, mut undisturbed, mut takes) = (orders.next(), 0, FIRST_GUESS);
+    let (mut order, mut undisturbed, mut takes) = (orders.next(), 0, pair(sides).unwrap_or(FIRST_GUESS));
     let mut standing = String::new();
     while let Some(now) = order.filter(|_| undisturbed < most) {
         let (clock, name) = (Clock::start(), format!("{} {}", label(folder), series.ran.len() / 2 + 1));

@@ -123,13 +123,14 @@ and true is a flag without a value:
   [run]
   url = \"http://127.0.0.1:8080/items/{id}\"
   rate = \"500/s\"
-  threshold = [\"service_p99 < 250ms\", \"error_rate < 1%\"]
+  threshold = [\"service_p95 < 250ms\", \"error_rate < 1%\"]
   shuffle = true
 
 A flag on the command line replaces the value of the environment
-(CRAWLMARK_RUN_RATE for --rate of `run`), which replaces that of the file. No file
-is read unless it is named here or in CRAWLMARK_CONFIG. The report says where each
-value came from. --print-config writes such a file, without secrets.";
+(CRAWLMARK_RUN_RATE for --rate of `run`), which replaces that of the file. So does
+another way to say the same: --urls replaces the file's url. No file is read unless
+it is named here or in CRAWLMARK_CONFIG. The report says where each value came
+from. --print-config writes such a file, without secrets.";
 
 /// Use of colors in what is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -155,7 +156,9 @@ impl Color {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done, every threshold passed
+  0    done, every threshold passed. Without thresholds that is any run that
+       ended, even one whose requests all failed: give --max-error-rate 1%,
+       or --strict
   1    could not start or complete
   2    usage
   3    a threshold failed (99 with `run --k6-exit-codes`); selftest: a row

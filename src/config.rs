@@ -4,20 +4,20 @@
 //! Called once, by `main`. Must not decide what a value means, so that a value means the same wherever it comes from; what a result
 //! records is therefore a command line that needs neither file nor environment.
 
+mod file;
 mod printed;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
 use crawlmark_harness::units::nearest;
-use toml::{Table, Value};
 
+use self::file::File;
 use crate::cli::{Cli, Typed};
 use crate::error::Error;
 
@@ -30,6 +30,24 @@ const FILE: &str = "CRAWLMARK_CONFIG";
 /// Flags without which no configuration is read or printed.
 const FLAG: &str = "--config";
 const PRINT: &str = "--print-config";
+
+/// Arguments that say the same in different ways. One of a group that is typed or in the environment replaces the others in the
+/// file, as it replaces itself. Whatever else cannot be used together is refused: `--target-latency` must not turn a crawl of the
+/// file's URL into one of the bundled target.
+const ALTERNATIVES: [&[&str]; 12] = [
+    &["url", "urls"],
+    &["requests_file", "urls"],
+    &["body", "body_file", "json_body"],
+    &["auth", "bearer_env"],
+    &["cacert", "insecure"],
+    &["json", "output_format"],
+    &["disable_keepalive", "max_requests_per_connection"],
+    &["resume", "save"],
+    &["resume", "save_fields"],
+    &["resume", "save_bodies"],
+    &["resume", "max_body"],
+    &["resume", "durability"],
+];
 
 /// Arguments that no configuration has.
 const NEVER: [&str; 4] = ["help", "version", "config", "print_config"];
@@ -72,18 +90,26 @@ impl Config {
         let program = built();
         let Some(command) = program.find_subcommand(name) else { return unchanged(words) };
         let variables = Variables::of(command, environment)?;
-        let named = typed.get_one::<PathBuf>("config").cloned().or_else(|| variables.file.clone().map(PathBuf::from));
-        let file = named.map(|path| File::read(path, &program)).transpose()?;
+        let typed_file = typed.get_one::<PathBuf>("config");
+        let named = typed_file.cloned().or_else(|| variables.file.clone().map(PathBuf::from));
+        let file = named.map(|path| File::read(path, command, &program)).transpose()?;
+        // The variable may be set for several commands, of which some need no settings.
+        if let (Some(file), true) = (&file, typed_file.is_some()) {
+            file.check_has(name)?;
+        }
 
         let mut added = Added::default();
         let is_typed =
             |argument: &Arg| typed.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine);
         let has_place = !configurable(command).any(|argument| is_place(argument) && is_typed(argument));
         for argument in configurable(command) {
-            if is_typed(argument) || (is_place(argument) && !has_place) {
+            let is_replaced = alternatives(command, argument).any(is_typed);
+            if is_typed(argument) || is_replaced || (is_place(argument) && !has_place) {
                 continue;
             }
-            let of_file = || file.as_ref().and_then(|file| file.value(name, argument).transpose());
+            let is_set = |argument: &Arg| variables.sets(argument);
+            let file = file.as_ref().filter(|_| !alternatives(command, argument).any(is_set));
+            let of_file = || file.and_then(|file| file.value(name, argument).transpose());
             if let Some((value, source)) =
                 variables.value(argument)?.map_or_else(|| of_file().transpose(), |found| Ok(Some(found)))?
             {
@@ -145,12 +171,21 @@ impl Config {
             error.context().filter(|(kind, _)| is_named(kind)).flat_map(|(_, value)| of_context(value)).collect();
         let program = built();
         let command = self.words.iter().find_map(|word| program.find_subcommand(word));
-        let set = command.into_iter().flat_map(configurable).filter_map(|argument| {
-            let source = self.sources.get(&key(argument))?;
-            let is_named = named.contains(&argument.to_string());
-            is_named.then(|| StyledStr::from(format!("{argument} is set by {source}")))
-        });
-        let set: Vec<StyledStr> = set.collect();
+        let is_named = |argument: &&Arg| named.contains(&argument.to_string());
+        let arguments: Vec<&Arg> = command.into_iter().flat_map(configurable).filter(is_named).collect();
+        let source = |argument: &&Arg| self.sources.get(&key(argument));
+        let set: Vec<StyledStr> = match &*arguments {
+            [one, other]
+                if error.kind() == ErrorKind::ArgumentConflict && arguments.iter().any(|one| source(one).is_some()) =>
+            {
+                let of = |argument| source(argument).map_or("the command line", String::as_str);
+                vec![format!("{one} is set by {}, {other} by {}: remove one of them", of(one), of(other)).into()]
+            }
+            all => {
+                let set = all.iter().filter_map(|argument| Some(format!("{argument} is set by {}", source(argument)?)));
+                set.map(StyledStr::from).collect()
+            }
+        };
         if !set.is_empty() {
             let hints = match error.remove(ContextKind::Suggested) {
                 Some(ContextValue::StyledStrs(hints)) => [hints, set].concat(),
@@ -172,6 +207,15 @@ fn built() -> Command {
 /// Iterate over the arguments that a command can be configured with.
 fn configurable(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|argument| !NEVER.contains(&argument.get_id().as_str()))
+}
+
+/// Iterate over the arguments that say what `argument` does in other ways.
+fn alternatives<'a>(command: &'a Command, argument: &'a Arg) -> impl Iterator<Item = &'a Arg> {
+    let is_one = move |other: &&Arg| {
+        let [own, other] = [argument, other].map(|argument| argument.get_id().as_str());
+        own != other && ALTERNATIVES.iter().any(|group| group.contains(&own) && group.contains(&other))
+    };
+    configurable(command).filter(is_one)
 }
 
 /// The long name of a flag, or that of an argument without one.
@@ -284,6 +328,11 @@ impl Variables {
         Ok(Self { file, values })
     }
 
+    /// True if a variable sets the argument, and not to nothing.
+    fn sets(&self, argument: &Arg) -> bool {
+        matches!(self.value(argument), Ok(Some((Given::Switch(true) | Given::Texts(_), _))))
+    }
+
     /// Return the value of an argument, and its source.
     fn value(&self, argument: &Arg) -> Result<Option<(Given, String)>, Error> {
         let Some((name, value)) = self.values.get(&key(argument)) else { return Ok(None) };
@@ -315,76 +364,6 @@ fn known(command: &Command, wanted: &str) -> Result<(), Option<String>> {
     let has_alias = |argument: &&Arg| argument.get_all_aliases().is_some_and(|aliases| aliases.contains(&wanted));
     let synonym = configurable(command).find(has_alias).map(key);
     Err(synonym.or_else(|| nearest(wanted, keys)))
-}
-
-/// A configuration file.
-struct File {
-    path: PathBuf,
-    tables: Table,
-}
-
-impl File {
-    fn read(path: PathBuf, program: &Command) -> Result<Self, Error> {
-        let refuse = |why: String| Error::Usage(format!("{}: {why}", path.display()));
-        let text = fs::read_to_string(&path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
-        // Without the line itself, which may hold a secret.
-        let tables: Table = text.parse().map_err(|error: toml::de::Error| {
-            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            refuse(format!("line {line}: {}", error.message()))
-        })?;
-        let commands = || program.get_subcommands().map(Command::get_name);
-        for (name, table) in &tables {
-            let command = program.find_subcommand(name).filter(|_| table.is_table());
-            let Some(command) = command else {
-                let mut owners = program.get_subcommands().filter(|command| known(command, name).is_ok());
-                let hint = match owners.next() {
-                    Some(owner) => format!(": write it below [{}]", owner.get_name()),
-                    None => {
-                        nearest(name, commands()).map_or_else(String::new, |meant| format!(": did you mean [{meant}]?"))
-                    }
-                };
-                return Err(refuse(format!("`{name}` is not the table of a command{hint}")));
-            };
-            for key in table.as_table().into_iter().flat_map(Table::keys) {
-                known(command, key).map_err(|meant| {
-                    let hint = meant.map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"));
-                    refuse(format!("[{name}] has no key `{key}`{hint}"))
-                })?;
-            }
-        }
-        Ok(Self { path, tables })
-    }
-
-    /// Return the value of an argument of a command, and its source.
-    fn value(&self, command: &str, argument: &Arg) -> Result<Option<(Given, String)>, Error> {
-        let key = key(argument);
-        let Some(value) = self.tables.get(command).and_then(|table| table.get(&key)) else { return Ok(None) };
-        let refuse = |why: &str| Error::Usage(format!("{}: `{key}` in [{command}] {why}", self.path.display()));
-        let text = |value: &Value| match value {
-            Value::String(text) => Some(text.clone()),
-            Value::Integer(number) => Some(number.to_string()),
-            Value::Float(number) => Some(number.to_string()),
-            Value::Datetime(time) => Some(time.to_string()),
-            Value::Boolean(is_set) => Some(is_set.to_string()),
-            Value::Array(_) | Value::Table(_) => None,
-        };
-        let given = match value {
-            Value::Boolean(is_set) if may_lack_value(argument) => Given::Switch(*is_set),
-            _ if is_switch(argument) => return Err(refuse("is true or false")),
-            Value::Array(values) if is_repeatable(argument) => {
-                let texts: Option<Vec<String>> = values.iter().map(text).collect();
-                Given::Texts(texts.ok_or_else(|| refuse("is a list of plain values"))?)
-            }
-            Value::Array(_) => return Err(refuse("has one value, not a list")),
-            value => Given::Texts(vec![text(value).ok_or_else(|| refuse("is a plain value, not a table"))?]),
-        };
-        Ok(Some((given, source(&self.path))))
-    }
-}
-
-/// The path of a file, as results show it.
-fn source(path: &Path) -> String {
-    path.display().to_string()
 }
 
 /// Values of the arguments of a command line, as it gives them.

@@ -1,6 +1,7 @@
 //! `crawlmark completions` and `crawlmark man`: what shells and man read, made of the flags themselves.
 
 use std::fs;
+use std::io::ErrorKind;
 
 use clap::CommandFactory;
 use clap_complete::generate;
@@ -21,12 +22,21 @@ pub(crate) fn completions(args: CompletionsArgs) -> Result<u8, Error> {
 
 /// Prints the page of the program, or writes those of all commands, and returns the exit code.
 pub(crate) fn man(args: &ManArgs) -> Result<u8, Error> {
-    let mut command = Cli::command();
+    // Its pages would repeat those of the commands.
+    let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     if let Some(place) = &args.out {
-        fs::create_dir_all(place)
-            .and_then(|()| clap_mangen::generate_to(command, place))
-            .map_err(Error::unwritable(place))?;
+        match fs::create_dir(place) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(Error::Usage(format!(
+                    "--out {place}: the directory that it is in does not exist. Check the path, or make it: mkdir -p {place}",
+                    place = place.display()
+                )));
+            }
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(Error::unwritable(place)(error)),
+            _ => {}
+        }
+        clap_mangen::generate_to(command, place).map_err(Error::unwritable(place))?;
     } else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page).map_err(Error::Output)?;

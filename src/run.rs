@@ -107,7 +107,9 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     for host in &unreached {
         voice.warn(host);
     }
-    voice.say(&left_over(directory.path(), None));
+    if voice.speaks() {
+        voice.say(&left_over(directory.path(), None));
+    }
     let crawled = crawl((resolved, &directory, part_slot), voice, clock);
     let Crawled { mut report, thresholds, log, part: outcome } = match crawled {
         Ok(crawled) => crawled,
@@ -352,9 +354,16 @@ impl Verbosity {
     }
 
     fn say(self, text: &str) {
+        if self.speaks() {
+            terminal::say(text);
+        }
+    }
+
+    /// True if more than errors is said.
+    const fn speaks(self) -> bool {
         match self {
-            Self::Full | Self::NoProgress | Self::DataWithProgress => terminal::say(text),
-            Self::Data | Self::Errors => {}
+            Self::Full | Self::NoProgress | Self::DataWithProgress => true,
+            Self::Data | Self::Errors => false,
         }
     }
 }

@@ -18,7 +18,7 @@ use crawlmark_results::studies::scale::{Ceiling, Round, ScaleContext, Scaling, S
 use self::settings::ScaleSettings;
 use crate::cli::ScaleArgs;
 use crate::error::{DONE, Error, INCONCLUSIVE};
-use crate::study::{self, End, Study};
+use crate::study::{self, AROUND, End, Study, minutes};
 use crate::study::{RoundResults, Rounds, Setup};
 
 /// The folder of the rounds.
@@ -26,9 +26,6 @@ const ROUNDS: &str = "rounds";
 
 /// Folder of the round that measures the ceiling of this client.
 const CEILING: &str = "ceiling";
-
-/// Time that a round takes beyond sending: its processes start and end, and the measurements are saved.
-const AROUND: Duration = Duration::from_millis(500);
 
 /// Measure, and return the exit code.
 pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
@@ -39,11 +36,6 @@ pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
 
 fn repeats(args: &ScaleArgs) -> usize {
     usize::try_from(args.repeats).unwrap_or(usize::MAX)
-}
-
-/// `45 s`, `2 min 5 s`.
-fn minutes(seconds: u64) -> String {
-    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
 }
 
 /// Measurements so far.
@@ -76,7 +68,7 @@ impl Study for ScaleStudy<'_> {
         let rounds = args.repeats.saturating_mul(asked.sizes.len() as u64);
         let all = rounds + u64::from(asked.ceiling.is_some());
         let takes = Duration::from_secs_f64((asked.round + AROUND).as_secs_f64() * all as f64);
-        let takes = minutes(takes.as_secs().max(1));
+        let takes = minutes(takes);
         let ceiling = match &asked.ceiling {
             Some(_) => "first: this client against a target that responds at once",
             None if args.no_ceiling => "none",

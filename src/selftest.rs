@@ -76,7 +76,7 @@ impl Study for SelftestStudy {
     fn announcement(&self, _: &Path) -> (String, Vec<(&'static str, String)>) {
         let rows: Vec<Row> = self.rows.iter().map(|(row, _)| *row).collect();
         let once: Duration = Experiment::ALL.iter().map(|experiment| takes(*experiment, self.form, &rows)).sum();
-        let most = self.form.patience().min(once * u32::try_from(ATTEMPTS).unwrap_or(u32::MAX)).max(once);
+        let most = self.form.latest_end().min(once * u32::try_from(ATTEMPTS).unwrap_or(u32::MAX)).max(once);
         let count = rows.len();
         let what = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
         let sentence = format!(
@@ -131,7 +131,7 @@ impl SelftestStudy {
                 let rows = self.unsettled(experiment);
                 let takes = takes(experiment, self.form, &rows);
                 let would_end = Duration::from_nanos(clock.now().0).saturating_add(takes);
-                if !rows.is_empty() && (number == 0 || would_end <= self.form.patience()) {
+                if !rows.is_empty() && (number == 0 || would_end <= self.form.latest_end()) {
                     self.attempt(rounds.stages, experiment, &rows, &mut make)?;
                     if let Some(signal) = rounds.asks_to_stop(Duration::ZERO)? {
                         return Err(Error::Stopped(signal));

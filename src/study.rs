@@ -20,6 +20,15 @@ use crate::cli::OutputArgs;
 use crate::error::{Error, signalled};
 use crate::terminal;
 
+/// Time that a round takes beyond sending: its processes start and end, and the measurements are saved.
+pub(crate) const AROUND: Duration = Duration::from_millis(250);
+
+/// `45 s`, `2 min 5 s`.
+pub(crate) fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs().max(1);
+    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
+}
+
 /// A study, before and while it runs.
 pub(crate) trait Study {
     /// Result of its rounds.

@@ -30,13 +30,13 @@ pub(crate) struct CapacityCase {
 pub(crate) const CASES: [CapacityCase; 2] = [
     CapacityCase {
         name: "limit",
-        does: "lets 4,000/s through, 100 at once, refuses the rest, and takes 20 us longer for each other request under way",
+        does: "lets 4,000/s through (100 at once), refuses the rest, and takes 20 µs longer for each other request in flight",
         target: &["--target-limit", "4000/s:burst=100", "--target-latency-per-in-flight", "20us"],
         probe: "2s",
     },
     CapacityCase {
         name: "queue",
-        does: "answers 4,000/s and lets all others wait for their turn, however many they are",
+        does: "serves 4,000/s and queues all other requests",
         target: &["--target-limit", "leaky:4000/s:burst=1000000"],
         probe: "4s",
     },

@@ -45,7 +45,7 @@ fn heading(bench: &Bench<'_>) -> String {
         None => "clients and target share the CPUs (no taskset, or a single CPU): the ratios are rough".to_owned(),
     };
     format!(
-        "\ntarget {target}\n{clients}\ncrawlmark asks for another item each time, its peers for one and the same\nrounds: \
+        "\ntarget {target}\n{clients}\ncrawlmark requests another item each time, its peers the same one\nrounds: \
          {} of {} s, {} connections, order shuffled with seed {}\n\n",
         arguments.rounds, arguments.seconds, arguments.connections, arguments.seed
     )

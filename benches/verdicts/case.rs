@@ -33,7 +33,7 @@ enum SideFlags {
 pub(crate) const CASES: [Case; 3] = [
     Case {
         name: "slower",
-        what: "the bundled target holds each answer for 20 ms, and for 21 ms",
+        what: "the bundled target with a latency of 20 ms, and of 21 ms",
         right: &["regression"],
         caught_by: &["throughput", "service_p50"],
         base: SideFlags::Flags("--target-latency 20ms"),
@@ -42,7 +42,7 @@ pub(crate) const CASES: [Case; 3] = [
     },
     Case {
         name: "equal",
-        what: "it holds each answer for 20 ms on both sides",
+        what: "the bundled target with a latency of 20 ms on both sides",
         right: &["pass", "inconclusive"],
         caught_by: &[],
         base: SideFlags::Flags("--target-latency 20ms"),
@@ -51,7 +51,7 @@ pub(crate) const CASES: [Case; 3] = [
     },
     Case {
         name: "dearer",
-        what: "a service whose handler does 100,000 rounds of arithmetic for each answer, and 105,000",
+        what: "a service that does 100,000 rounds of arithmetic for each response, and 105,000",
         right: &["regression"],
         caught_by: &["target_cpu_per_attempt", "throughput"],
         base: SideFlags::Served("--work 100000"),

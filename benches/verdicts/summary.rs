@@ -71,7 +71,7 @@ pub(crate) fn markdown(outcomes: &[CaseAnswers], machine: &str) -> String {
         let _ = writeln!(out, "\n## {}\n\n{}.\n", outcome.case, outcome.what);
         let _ = writeln!(
             out,
-            "| metric | candidate over base: least, median, greatest | regression | pass |\n|---|---|---|---|"
+            "| metric | candidate over base: lowest, median, highest | regression | pass |\n|---|---|---|---|"
         );
         for metric in METRICS {
             let mut ratios: Vec<f64> = outcome.answers.iter().filter_map(|answer| answer.ratio(metric)).collect();

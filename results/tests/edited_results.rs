@@ -51,7 +51,7 @@ fn edits(number: &Value) -> Vec<Value> {
 }
 
 /// Fields whose numbers nothing else in the result depends on, by how their kind begins and ends.
-const FREE: [(&str, &str); 26] = [
+const FREE: [(&str, &str); 29] = [
     // The machine, and what it counted.
     ("/environment/", ""),
     ("/host/", ""),
@@ -73,6 +73,9 @@ const FREE: [(&str, &str); 26] = [
     // Of a shard that is not the one with the extreme, within those of the run; and percentiles of a second.
     ("/shards/*/latency/", "_us"),
     ("/shards/*/course/max_sched_lag_us/*", ""),
+    ("/shards/*/longest_slack_us", ""),
+    ("/intervals/*/bins/p", ""),
+    ("/intervals/*/bins/max_us/", ""),
     ("/intervals/*/", "p50_us"),
     ("/intervals/*/", "p90_us"),
     ("/intervals/*/", "p99_us"),

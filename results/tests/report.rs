@@ -416,7 +416,8 @@ fn a_gate_is_judged_by_the_report() {
         ("service_max < 5ms", Some(false), Some(10_000.0)),
         ("service_min >= 1ms", Some(true), Some(1_000.0)),
         ("service_p99 < 250ms", None, None),
-        ("service_p999 < 1us", None, None),
+        // 4,000 of the 100,000 samples that it takes, but more than a hundred are slower.
+        ("service_p999 < 1us", Some(false), Some(10_000.0)),
         ("connect_max < 1ms", Some(true), Some(80.0)),
         ("connect_p50 < 1ms", None, None),
         ("response_p50 < 1ms", None, None),

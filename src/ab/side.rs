@@ -1,6 +1,7 @@
 //! One side of a comparison: what is run for each of its rounds.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crawlmark_results::studies::compare::Arm;
 
@@ -10,8 +11,8 @@ use crate::error::Error;
 use crate::run;
 use crate::study::{PORT, Setup, refuse, understood};
 
-/// Default duration of a round, as a flag.
-const ROUND: [&str; 2] = ["-d", "2s"];
+/// Default duration of a round.
+const ROUND: Duration = Duration::from_secs(2);
 
 /// One side.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub(super) struct Side {
     pub(super) setup: Setup,
     /// Flags, URL and command of this side as typed, without secrets: they are saved and published.
     pub(super) what: String,
+    /// Duration of each of its rounds; none if they end when their items are done.
+    pub(super) round: Option<Duration>,
     starts_its_target: bool,
 }
 
@@ -41,8 +44,10 @@ impl Side {
         let whose = format!("{flag} and the flags after --, together");
         let typed = understood(&whose, &words)?;
         refuse(&words, &format!("{flag} and the flags after --. Only the comparison is saved and judged"))?;
-        if typed.duration.is_none() && typed.requests.is_none() && typed.ids.is_none() {
-            words.extend(ROUND.map(str::to_owned));
+        let mut round = typed.duration;
+        if round.is_none() && typed.requests.is_none() && typed.ids.is_none() {
+            round = Some(ROUND);
+            words.extend(["-d".to_owned(), format!("{}s", ROUND.as_secs())]);
         }
         match (target, &typed.url) {
             (Some(_), Some(url)) if url.contains(PORT) => {}
@@ -74,6 +79,7 @@ impl Side {
         Ok(Self {
             arm,
             setup: Setup { label: format!("the {arm}"), program, words, target: target.clone() },
+            round,
             starts_its_target: target.is_some() || typed.is_bundled(),
             what: what(args, arm, &redact::line(own)),
         })

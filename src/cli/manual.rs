@@ -32,7 +32,7 @@ pub struct CompletionsArgs {
 /// Arguments of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Write a page for each command to DIR
+    /// Write a page for each command to DIR, which is made if it is missing
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use super::whole;
 
 pub(super) const EXAMPLES: &str = "\
-slurm prints the commands that submit a job array, a task for each part with as
-many at once as the plan has slots, and a job that merges the parts when all
-tasks have ended. With --go it runs them. The scripts are in DIR/slurm. Flags
-after -- go to both `sbatch`.
+slurm makes DIR with the plan and scripts (in DIR/slurm), and prints the commands
+that submit a job array, a task for each part with as many at once as the plan
+has slots, and a job that merges the parts when all tasks have ended. With --go
+it also runs them. Flags after -- go to both `sbatch`.
 
 kubernetes prints manifests: an Indexed Job, a pod for each part, and a suspended
 Job that merges. They have the plan in them, so make it with the program that is

@@ -60,21 +60,31 @@ fn value(argument: &Arg, values: &[String]) -> String {
     }
 }
 
+/// A value of an argument, as an example: the form of one, without its default.
+pub(super) fn example(argument: &Arg) -> String {
+    if is_switch(argument) { "true".to_owned() } else { form(argument) }
+}
+
 /// The default of an argument, or the form of its value.
 fn default(argument: &Arg) -> String {
     let defaults: Vec<String> =
         argument.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
-    let names = argument.get_value_names().unwrap_or_default();
     match &*defaults {
         _ if is_switch(argument) => "false".to_owned(),
         [] if may_lack_value(argument) => "true".to_owned(),
-        [] => value(argument, &[names.first().map_or_else(|| key(argument).to_uppercase(), ToString::to_string)]),
+        [] => form(argument),
         some => value(argument, some),
     }
 }
 
+/// The form of an argument's value.
+fn form(argument: &Arg) -> String {
+    let names = argument.get_value_names().unwrap_or_default();
+    value(argument, &[names.first().map_or_else(|| key(argument).to_uppercase(), ToString::to_string)])
+}
+
 /// A text as TOML has it; a whole number as one.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     if text.parse::<i64>().is_ok_and(|number| number.to_string() == text) {
         return text.to_owned();
     }

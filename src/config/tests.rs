@@ -7,7 +7,7 @@ use tempfile::NamedTempFile;
 use super::*;
 
 /// A configuration file.
-fn file(text: &str) -> NamedTempFile {
+fn file_of(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
     file
@@ -37,7 +37,7 @@ const RUN: &str = "[run]\nurl = 'http://h/{id}'\nrate = '5k'\nconnections = 8\nt
 
 #[test]
 fn each_value_comes_from_the_first_that_has_one() {
-    let file = file(RUN);
+    let file = file_of(RUN);
     let path = file.path().to_str().unwrap();
     let of_file = "--tag=a=1 --tag=b=2";
     for (typed, environment, expected) in [
@@ -76,7 +76,7 @@ fn each_value_comes_from_the_first_that_has_one() {
 
 #[test]
 fn sources_name_what_was_not_typed() {
-    let file = file(RUN);
+    let file = file_of(RUN);
     let path = file.path().to_str().unwrap();
     let config = configured(&["--config", path, "run", "-c", "2"], &[("CRAWLMARK_RUN_RATE", "7")]).unwrap();
     let sources: Vec<_> = config.sources.iter().map(|(key, source)| (key.as_str(), source.as_str())).collect();
@@ -88,7 +88,7 @@ fn sources_name_what_was_not_typed() {
 
 #[test]
 fn studies_take_the_flags_of_their_rounds_as_a_list() {
-    let file = file("[ab]\nbase = '-c 1'\npairs = 16\naa = true\nrun = ['http://h/', '-c', '8']\n");
+    let file = file_of("[ab]\nbase = '-c 1'\npairs = 16\naa = true\nrun = ['http://h/', '-c', '8']\n");
     let path = file.path().to_str().unwrap();
     let all = |typed: &[&str]| words(&configured(&[&["ab", "--config", path], typed].concat(), &[]).unwrap());
     assert_eq!(all(&[]), "ab --base=-c 1 --pairs=16 --aa -- http://h/ -c 8");
@@ -102,19 +102,35 @@ fn what_no_command_has_is_refused_with_what_was_meant() {
         ("[run]\nqps = 8\n", "[run] has no key `qps`: did you mean `rate`?"),
         ("[run]\nconfig = 'x'\n", "[run] has no key `config`"),
         ("[ab]\npars = 8\n", "[ab] has no key `pars`: did you mean `pairs`?"),
-        ("[rnu]\nrate = 8\n", "`rnu` is not the table of a command: did you mean [run]?"),
-        ("rate = 8\n", "`rate` is not the table of a command: write it below [run]"),
-        ("[run]\nheader = ['x: hidden]\n", "line 2: "),
-        ("[run]\nshuffle = 'yes'\n", "`shuffle` in [run] is true or false"),
-        ("[run]\nrate = [1, 2]\n", "`rate` in [run] has one value, not a list"),
-        ("[run]\ntag = [[1]]\n", "`tag` in [run] is a list of plain values"),
-        ("[run.rate]\na = 1\n", "`rate` in [run] is a plain value, not a table"),
+        ("[rnu]\nrate = 8\n", "[rnu] is not the table of a command: did you mean [run]?"),
+        ("rate = 8\n", "`rate` is in no table: write a line [run] above it"),
+        ("url = 'x'\nrate = 8\n[ab]\n", "`rate`, `url` are in no table: write a line [run] above them"),
+        ("[ab]\n[scale]\n", "there is no table [run], only [ab], [scale], so it configures nothing of `crawlmark run`"),
+        ("", "there is no table [run], so it configures nothing"),
+        ("[run]\nheader = ['x: hidden]\n", "line 2: `header`: unclosed array, expected `]`, as in header = ["),
+        (
+            "[run]\nauth = u:hidden\n",
+            "line 2: the value of `auth` is a text, which needs quotes: auth = \"USER:PASSWORD\"",
+        ),
+        ("[run]\nrate = 500/s # é\n", "line 2: the value of `rate` is a text, which needs quotes: rate = \"500/s\""),
+        ("[run]\nshuffle = True\n", "line 2: `shuffle` is true or false, as in shuffle = true"),
+        ("[run]\nshuffle = 'yes'\n", "`shuffle` in [run] is true or false, as in shuffle = true"),
+        ("[run]\nrate = [1, 2]\n", "`rate` in [run] has one value, not a list, as in rate = 1"),
+        ("[run]\ntag = [[1]]\n", "`tag` in [run] is a list of plain values, as in tag = [\"NAME=VALUE\"]"),
+        ("[run.rate]\na = 1\n", "`rate` in [run] is a plain value, not a table, as in rate = \"RATE\""),
     ] {
-        let file = file(text);
+        let file = file_of(text);
         let said = refusal(&["run", "--config", file.path().to_str().unwrap()], &[]);
         assert!(said.contains(says) && !said.contains("hidden"), "{text}: {said}");
     }
-    assert!(refusal(&["run"], &[("CRAWLMARK_CONFIG", "/no/such/file")]).contains("/no/such/file: cannot be read"));
+    let said = refusal(&["run"], &[("CRAWLMARK_CONFIG", "/no/such/file")]);
+    assert!(
+        said.contains("/no/such/file: cannot be read") && said.contains("`crawlmark run --print-config`"),
+        "{said}"
+    );
+    // A variable is for all commands, of which some have no settings.
+    let other = file_of("[ab]\npairs = 16\n");
+    configured(&["run"], &[("CRAWLMARK_CONFIG", other.path().to_str().unwrap())]).unwrap().cli().unwrap();
     let said = refusal(&["run"], &[("CRAWLMARK_RUN_CONECTIONS", "7")]);
     assert!(said.contains("has no flag --conections: did you mean CRAWLMARK_RUN_CONNECTIONS?"), "{said}");
     assert!(
@@ -124,24 +140,59 @@ fn what_no_command_has_is_refused_with_what_was_meant() {
 
 #[test]
 fn an_error_about_a_configured_value_names_its_source() {
-    let file = file("[run]\nrate = 'x'\ncacert = 'a.pem'\nburst = 5\n");
+    let file = file_of("[run]\nrate = 'x'\nburst = 5\n");
     let path = file.path().to_str().unwrap();
     let configured = ["run", "--config", path];
     let said = refusal(&configured, &[]);
     assert!(said.contains("'x'") && said.contains(&format!("--rate <RATE> is set by {path}")), "{said}");
-    // A conflict between what is typed and what is configured is refused, and never resolved in silence.
-    let said = refusal(&[&configured[..], &["-R", "5", "--insecure"]].concat(), &[]);
+    // What can neither be used together nor replaces the other.
+    let file = file_of("[run]\nurl = 'http://h/'\n");
+    let path = file.path().to_str().unwrap();
+    let said = refusal(&["run", "--config", path, "--target-latency", "20ms"], &[]);
+    let expected = format!("[URL] is set by {path}, --target-latency <MODEL> by the command line: remove one of them");
+    assert!(said.contains("cannot be used with") && said.contains(&expected), "{said}");
+    let said = refusal(&["run"], &[("CRAWLMARK_RUN_CACERT", "a.pem"), ("CRAWLMARK_RUN_INSECURE", "1")]);
     assert!(
-        said.contains("cannot be used with") && said.contains(&format!("--cacert <FILE> is set by {path}")),
+        said.contains("--cacert <FILE> is set by CRAWLMARK_RUN_CACERT, --insecure by CRAWLMARK_RUN_INSECURE"),
         "{said}"
     );
-    let said = refusal(&["run", "-x", "none", "--insecure"], &[("CRAWLMARK_RUN_CACERT", "a.pem")]);
-    assert!(said.contains("--cacert <FILE> is set by CRAWLMARK_RUN_CACERT"), "{said}");
+}
+
+#[test]
+fn a_flag_replaces_another_way_to_say_the_same() {
+    let file = file_of("[run]\nurl = 'http://h/'\ncacert = 'a.pem'\nbody = 'b'\nsave = 'crawl'\nsave-bodies = 'all'\n");
+    let path = file.path().to_str().unwrap();
+    let all = |typed: &[&str], environment: &[(&str, &str)]| {
+        words(&configured(&[&["run", "--config", path], typed].concat(), environment).unwrap())
+    };
+    let saving = "--save=crawl --save-bodies=all";
+    assert_eq!(all(&["--urls", "u"], &[]), format!("run --body=b --cacert=a.pem {saving} --urls u"));
+    assert_eq!(all(&["-k", "--resume", "crawl"], &[]), "run http://h/ --body=b -k --resume crawl");
+    let environment = [("CRAWLMARK_RUN_JSON_BODY", "{}"), ("CRAWLMARK_RUN_INSECURE", "false")];
+    assert_eq!(all(&[], &environment), format!("run http://h/ --json-body={{}} --cacert=a.pem {saving}"));
+    let environment = [("CRAWLMARK_RUN_URLS", "u")];
+    assert_eq!(all(&["--insecure", "http://i/"], &environment), format!("run --body=b {saving} --insecure http://i/"));
+}
+
+#[test]
+fn alternatives_are_flags_that_cannot_be_used_together() {
+    let program = built();
+    let run = program.find_subcommand("run").unwrap();
+    for group in ALTERNATIVES {
+        for (at, one) in group.iter().enumerate() {
+            for other in &group[at + 1..] {
+                let [one, other] =
+                    [one, other].map(|id| configurable(run).find(|argument| argument.get_id() == id).unwrap());
+                let conflicts = |one, other| run.get_arg_conflicts_with(one).contains(&other);
+                assert!(conflicts(one, other) || conflicts(other, one), "{one} {other}");
+            }
+        }
+    }
 }
 
 #[test]
 fn a_required_flag_may_be_configured() {
-    let file = file("[plan]\nnodes = 4\nurl = 'http://h/'\n[completions]\nshell = 'bash'\n");
+    let file = file_of("[plan]\nnodes = 4\nurl = 'http://h/'\n[completions]\nshell = 'bash'\n");
     let path = file.path().to_str().unwrap();
     let config = configured(&["plan", "--config", path, "--out", "p"], &[]).unwrap();
     assert_eq!(words(&config), "plan --nodes=4 http://h/ --out p");
@@ -176,7 +227,7 @@ fn a_printed_file_gives_the_same_command_line() {
         "--name=-x",
     ];
     let text = printed(&line);
-    let file = file(&text);
+    let file = file_of(&text);
     let config = configured(&["run", "--config", file.path().to_str().unwrap()], &[]).unwrap();
     let recorded = |words: &[OsString]| Cli::of(words).unwrap().1.into_command().arguments;
     let typed: Vec<OsString> = std::iter::once("crawlmark").chain(line).map(OsString::from).collect();
@@ -198,8 +249,9 @@ fn every_key_of_a_printed_file_is_known_and_its_form_is_toml() {
                 _ => format!("{line}\n"),
             })
             .collect();
-        let file = file(&whole);
-        let tables = File::read(file.path().to_owned(), &built()).map_err(|error| error.message()).unwrap().tables;
+        let file = file_of(&whole);
+        let tables =
+            File::read(file.path().to_owned(), &built(), &built()).map_err(|error| error.message()).unwrap().tables;
         let keys = tables[&command].as_table().unwrap().len();
         let program = built();
         assert_eq!(keys, configurable(program.find_subcommand(&command).unwrap()).count(), "{whole}");
@@ -245,7 +297,7 @@ proptest! {
     #[test]
     fn any_text_survives_a_printed_file(text in "\\PC{0,20}[\u{7f}\t\n]?[\"'\\\\]?") {
         let tag = format!("k={text}");
-        let of_file = file(&printed(&["run", "--tag", &tag]));
+        let of_file = file_of(&printed(&["run", "--tag", &tag]));
         let config = configured(&["run", "--config", of_file.path().to_str().unwrap()], &[]).unwrap();
         prop_assert!(config.words.contains(&OsString::from(format!("--tag={tag}"))), "{}", fs::read_to_string(of_file.path()).unwrap());
     }

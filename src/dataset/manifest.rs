@@ -61,6 +61,9 @@ pub enum ManifestError {
     /// No such file.
     #[error("{} holds no saved crawl: it has no {MANIFEST}. Name the directory that `crawlmark run --save` made", .0.display())]
     Missing(PathBuf),
+    /// A file.
+    #[error("{} is not a directory. Name the directory that `crawlmark run --save` made", .0.display())]
+    NoDirectory(PathBuf),
     /// The system refused to read it.
     #[error("{} cannot be read: {error}", path.display())]
     Io {
@@ -104,6 +107,9 @@ impl Manifest {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(ManifestError::Missing(place.to_owned()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(ManifestError::NoDirectory(place.to_owned()));
             }
             Err(error) => return Err(ManifestError::Io { path, error }),
         };

@@ -20,8 +20,8 @@ use crate::terminal::{self, ReadProgress};
 /// Bytes that are written at a time.
 const BUFFER: usize = 1 << 20;
 
-/// A file that has its name only once it is complete. Until then it is `NAME.partial`, which the next export of the same name writes
-/// anew.
+/// A file that has its name only once it is complete. Until then it is `NAME.partial`, which the next export of the same name
+/// overwrites.
 struct NewFile {
     path: PathBuf,
     partial: PathBuf,

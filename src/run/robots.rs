@@ -15,7 +15,7 @@ use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_results::run::report::{RobotsHost, RobotsOutcome, RobotsReport};
+use crawlmark_results::run::report::{PER_HOST_RATE_FROM, RobotsHost, RobotsOutcome, RobotsReport};
 use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
 
 use super::part::PartSlot;
@@ -117,7 +117,10 @@ pub(super) fn obey(
         let period = Duration::from_secs_f64(delay).saturating_mul(slots.max(1));
         let delayed = Rate { permits: 1, period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX) };
         let rate = &mut resolved.plan.per_host.rate;
-        *rate = Some(rate.filter(|rate| rate.per_second() < delayed.per_second()).unwrap_or(delayed));
+        if rate.is_none_or(|rate| rate.per_second() > delayed.per_second()) {
+            *rate = Some(delayed);
+            resolved.plan.workload.insert(PER_HOST_RATE_FROM.to_owned(), "crawl-delay of robots.txt".to_owned());
+        }
         resolved.plan = resolved.plan.clone().validate().map_err(|error| {
             Error::Usage(format!("robots.txt asks for {delay} s between requests, and {error}. Or use --robots ignore"))
         })?;

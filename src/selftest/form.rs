@@ -61,8 +61,8 @@ impl Form {
         }
     }
 
-    /// No attempt is begun that would end later than this; the first ones always are.
-    pub(super) const fn patience(self) -> Duration {
+    /// Time after which no attempt may end; the first ones are always made.
+    pub(super) const fn latest_end(self) -> Duration {
         match self {
             Self::Full => Duration::MAX,
             Self::Quick => Duration::from_secs(38),

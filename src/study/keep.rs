@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crawlmark_results::run::result_dir::{self, PAGE, ResultDir, holds_measurements};
+use crawlmark_results::run::result_dir::{self, PAGE, ResultDir, holds_measurements, is_news};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::StudyResult;
 
@@ -29,16 +29,17 @@ pub(crate) fn directory(keep: &OutputArgs, name: &str, resumed: Option<&Path>) -
     Ok(directory)
 }
 
-/// A note on what earlier runs that were never finished left beside `out`, but for one that is `resumed`; nothing when they left nothing.
+/// A note on what earlier runs that were never finished left beside `out`, but for one that is `resumed`. Each directory is named once: by
+/// later runs no more.
 pub(crate) fn left_over(out: &Path, resumed: Option<&Path>) -> String {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut left = result_dir::left_over(parent);
-    left.retain(|left| resumed.is_none_or(|resumed| left.file_name() != resumed.file_name()));
+    left.retain(|left| resumed.is_none_or(|resumed| left.file_name() != resumed.file_name()) && is_news(left));
     let note = |path: &PathBuf| {
-        let holds = if holds_measurements(path) { "holds measurements of" } else { "holds nothing measured by" };
+        let what = if holds_measurements(path) { "with its measurements" } else { "without measurements" };
         format!(
-            "note: {path} {holds} a run that was killed or could not save its result; remove it with: rm -r '{path}'\n",
-            path = path.display()
+            "note: an earlier run did not finish and left a directory {what}; to remove it: rm -r '{}'\n",
+            path.display()
         )
     };
     let mut notes: String = left.iter().take(NAMED).map(note).collect();
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_is_resumed_is_none_to_remove() {
+    fn what_was_left_is_named_once_unless_it_is_resumed() {
         let home = tempfile::tempdir().unwrap();
         let [resumed, other] = [".a.1.partial", ".b.1.partial"].map(|name| home.path().join(name));
         for path in [&resumed, &other] {
@@ -140,5 +141,8 @@ mod tests {
         }
         let said = left_over(&home.path().join("out"), Some(&resumed));
         assert!(!said.contains(".a.1.partial") && said.contains(".b.1.partial"), "{said}");
+        let said = left_over(&home.path().join("out"), None);
+        assert!(said.contains("left a directory without measurements; ") && said.contains(".a.1.partial"), "{said}");
+        assert_eq!(left_over(&home.path().join("out"), None), "");
     }
 }

@@ -82,6 +82,11 @@ pub(crate) fn assert_refused(cases: &[(&[&str], &str)]) {
 fn what_makes_no_sense_is_refused_by_its_name() {
     assert_refused(&[
         (&["URL", "--no-such-flag"], "--no-such-flag"),
+        (
+            &["--resume", "/dev/null"],
+            "/dev/null is not a directory. Name the directory that `crawlmark run --save` made",
+        ),
+        (&["--plan", "/", "--node", "1/2", "--into", "x"], "it is a directory, not a regular file. Name a plan that"),
         (&["URL", "--ids", "9..3"], "--ids"),
         (&["URL", "--ids", "5..5"], "--ids"),
         (&["URL", "--ids", "x"], "--ids"),

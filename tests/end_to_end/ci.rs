@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Parser;
@@ -351,9 +351,7 @@ fn nothing_that_was_built_runs_beside_a_secret_and_every_job_ends() {
         for step in steps {
             if let Some(uses) = step.as_mapping_get("uses") {
                 let uses = scalar(uses);
-                let (action, version) = uses.split_once("@v").unwrap();
-                assert!(!version.is_empty() && version.chars().all(|c| c.is_ascii_digit() || c == '.'), "{uses}");
-                if action == "actions/checkout" {
+                if uses.starts_with("actions/checkout@") {
                     assert_eq!(step["with"]["persist-credentials"].as_bool(), Some(false), "{job}");
                 }
             }
@@ -440,7 +438,8 @@ fn what_is_installed_exists_and_is_kept() {
     }
     assert_eq!(installed, 4);
     let commits = |text: &str| -> Vec<String> {
-        let words = text.split(|c: char| !c.is_ascii_hexdigit());
+        let is_own = |line: &&str| !line.contains("uses: ") || line.contains("uses: crawlmark/");
+        let words = text.lines().filter(is_own).flat_map(|line| line.split(|c: char| !c.is_ascii_hexdigit()));
         words.filter(|word| word.len() == 40).map(str::to_owned).collect()
     };
     let mut all = [commits(GITHUB), commits(GITLAB), commits(WITH_ACTION)].concat();
@@ -448,6 +447,42 @@ fn what_is_installed_exists_and_is_kept() {
     assert_eq!(all.len(), 1, "the recipes install one commit: {all:?}");
     let has_action = git(&["cat-file", "-e", &format!("{}:action.yml", all[0])]).unwrap().status.success();
     assert!(has_action || !has_history, "{} has no action: name a commit that is kept, in all of results/ci", all[0]);
+}
+
+#[test]
+fn what_is_cached_is_what_the_sources_of_the_action_make() {
+    let (action, runner) = (action(), Runner::new());
+    let source = runner.path("source");
+    fs::create_dir(&source).unwrap();
+    let key = |text: &str| {
+        fs::write(source.join("main.rs"), text).unwrap();
+        fs::write(runner.path("output"), "").unwrap();
+        let more = [("SOURCE", source.to_str().unwrap()), ("ImageOS", "ubuntu24")];
+        let ended = runner.run(action.step("Identify crawlmark"), &action.variables, &more);
+        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        fs::read_to_string(runner.path("output")).unwrap()
+    };
+    let first = key("one");
+    assert!(first.starts_with("key=ubuntu24-") && first.trim_end().len() == "key=ubuntu24-".len() + 40, "{first}");
+    assert_eq!(key("one"), first);
+    assert_ne!(key("other"), first);
+}
+
+#[test]
+fn actions_of_others_are_commits_with_the_version_beside_them() {
+    let ours = [".github/workflows/ci.yml", ".github/workflows/release.yml"]
+        .map(|path| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap());
+    let mut seen = 0;
+    for text in ours.iter().map(String::as_str).chain([GITHUB, WITH_ACTION, ACTION]) {
+        for line in text.lines().filter(|line| line.contains("uses: ") && !line.contains("uses: crawlmark/")) {
+            let (commit, version) =
+                line.split_once('@').and_then(|(_, rest)| rest.split_once(" # v")).unwrap_or_default();
+            let is_commit = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(is_commit && version.split('.').count() == 3, "{line}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 15, "{seen}");
 }
 
 #[test]

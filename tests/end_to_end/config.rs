@@ -83,3 +83,17 @@ fn a_file_in_the_working_directory_is_read_only_when_it_is_named() {
         "{said}"
     );
 }
+
+#[test]
+fn a_flag_replaces_another_way_to_say_the_same_and_a_file_of_another_command_is_refused() {
+    let (place, target) = (tempfile::tempdir().unwrap(), Target::start(""));
+    fs::write(place.path().join("crawl.toml"), SHORT.to_owned() + "url = 'http://127.0.0.1:1/'\n").unwrap();
+    fs::write(place.path().join("urls.txt"), target.url()).unwrap();
+    let words = ["run", "--config", "crawl.toml", "--urls", "urls.txt", "--out", "out"];
+    let output = crawlmark(place.path(), &words, &[]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(result(&place.path().join("out"))["command"]["sources"].get("url"), None);
+    let output = crawlmark(place.path(), &["scale", "--config", "crawl.toml"], &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("no table [scale], only [run]"), "{said}");
+}

@@ -176,14 +176,32 @@ fn a_gate_that_the_run_cannot_decide_is_reported_before_it_starts() {
     assert_eq!(
         said.as_deref(),
         Some(
-            "warning: service_p99 < 3600s needs 10,000 samples and this run makes at most 300, so it will stay undecided. \
+            "warning: service_p99 < 3600s needs 10,000 samples and this run makes at most 300, so it cannot pass. \
              Use -n 11000, or service_p50"
         )
     );
     let (code, said) = warning("-d 1s --rate 200 --arrivals constant");
     assert_eq!(code, Some(5));
-    assert!(said.is_some_and(|said| {
-        said.ends_with("makes at most 200, so it will stay undecided. Use -d 55s, or service_p50")
-    }));
+    assert!(
+        said.is_some_and(|said| { said.ends_with("makes at most 200, so it cannot pass. Use -d 55s, or service_p50") })
+    );
     assert_eq!(warning("-n 10k"), (Some(0), None));
+}
+
+#[test]
+fn a_percentile_of_few_samples_fails_if_more_of_them_break_it_than_the_missing_ones_could_mend() {
+    let target = Target::start("--processes 1 --latency 20ms");
+    let verdict = |items: &str, limit: &str| {
+        let url = target.url();
+        let threshold = format!("service_p90 < {limit}");
+        let words =
+            ["run", &url, "-s", "1", "-c", "20", "-n", items, "--threshold", &threshold, "--json", "--out", "out"];
+        let done = Started::new(&words).end();
+        let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+        (done.code, report["gates"][0]["at_least"].as_bool())
+    };
+    // It takes 1,000 samples, of which a hundred may be slower.
+    assert_eq!(verdict("200", "10ms"), (Some(3), Some(true)));
+    assert_eq!(verdict("200", "1h"), (Some(5), Some(false)));
+    assert_eq!(verdict("100", "10ms"), (Some(5), Some(false)));
 }

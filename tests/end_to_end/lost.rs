@@ -417,7 +417,7 @@ fn a_signal_to_all_processes_of_a_study_keeps_its_rounds_in_a_marked_result() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_named_by_the_next_one_and_kept() {
+fn what_a_killed_run_left_is_named_once_by_the_next_one_and_kept() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("first");
     let run = Started::new(&[&CRAWL[..], &["-d", "60s", "--out", path(&out)]].concat());
@@ -431,10 +431,12 @@ fn what_a_killed_run_left_is_named_by_the_next_one_and_kept() {
     run.end();
     let next = Started::new(&[&CRAWL[..], &["-n", "10", "--out", path(&place.path().join("next"))]].concat()).end();
     let note = format!(
-        "note: {left} holds measurements of a run that was killed or could not save its result; remove it with: rm -r '{left}'\n",
-        left = left.display()
+        "note: an earlier run did not finish and left a directory with its measurements; to remove it: rm -r '{}'\n",
+        left.display()
     );
     assert!(next.code(&[0]).stderr.contains(&note));
+    let third = Started::new(&[&CRAWL[..], &["-n", "10", "--out", path(&place.path().join("third"))]].concat()).end();
+    assert!(!third.code(&[0]).stderr.contains("note: an earlier run"));
     assert!(left.join("latency.hlog").exists());
 }
 

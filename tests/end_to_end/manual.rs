@@ -110,6 +110,11 @@ fn man_reads_the_page_of_each_command() {
         .collect();
     pages.sort();
     assert!(pages.len() > 15 && pages.iter().all(|page| page.ends_with(".1")), "{pages:?}");
+    // A page for each command, and none for what `help` takes.
+    assert!(!pages.iter().any(|page| page.contains("help")), "{pages:?}");
+    let refused = Command::new(program()).args(["man", "--out", "no/such"]).current_dir(place.path()).output().unwrap();
+    assert!(refused.status.code() == Some(2) && text(&refused).contains("mkdir -p no/such"), "{refused:?}");
+    assert!(!place.path().join("no").exists());
     for (page, says) in
         [("crawlmark.1", "Exit codes:"), ("crawlmark-run.1", "--retry-budget"), ("crawlmark-ab.1", "Examples:")]
     {

@@ -123,6 +123,12 @@ fn steps<'a>(workflow: &'a Yaml<'static>) -> impl Iterator<Item = (&'a Yaml<'sta
     jobs.flat_map(|job| job["steps"].as_sequence().unwrap().iter().map(move |step| (job, step)))
 }
 
+/// The script of a step, by its name.
+fn step<'a>(workflow: &'a Yaml<'static>, name: &str) -> &'a str {
+    let is_it = |(_, step): &(_, &Yaml<'static>)| step.as_mapping_get("name").and_then(Yaml::as_str) == Some(name);
+    steps(workflow).find(is_it).unwrap().1["run"].as_str().unwrap()
+}
+
 #[test]
 fn workflows_run_scripts_that_exist_and_build_nothing_where_they_may_write() {
     for name in ["ci.yml", "release.yml"] {
@@ -143,11 +149,27 @@ fn workflows_run_scripts_that_exist_and_build_nothing_where_they_may_write() {
 }
 
 #[test]
+fn the_notes_of_a_release_are_its_section_of_the_changelog() {
+    let (_, workflow) = workflow("release.yml");
+    let notes = step(&workflow, "Take the notes from the changelog");
+    let place = tempfile::tempdir().unwrap();
+    let changelog = "# Changelog\n\n## [Unreleased]\n\n- next\n\n## [1.2.0] - 2026-12-01\n\n### Added\n\n- this\n\n## [1.2] - 2026-11-01\n\n- before\n";
+    fs::write(place.path().join("CHANGELOG.md"), changelog).unwrap();
+    for (tag, expected) in
+        [("v1.2.0", Some("\n### Added\n\n- this\n\n")), ("v1.2", Some("\n- before\n")), ("v9.9.9", None)]
+    {
+        let mut shell = Command::new("bash");
+        shell.args(["-eo", "pipefail", "-c", notes]).env("GITHUB_REF_NAME", tag).current_dir(place.path());
+        assert_eq!(shell.output().unwrap().status.success(), expected.is_some(), "{tag}");
+        let written = fs::read_to_string(place.path().join("notes.md")).unwrap();
+        assert_eq!(written, expected.unwrap_or_default(), "{tag}");
+    }
+}
+
+#[test]
 fn a_release_is_refused_unless_tag_version_and_changelog_agree() {
     let (_, workflow) = workflow("release.yml");
-    let check =
-        steps(&workflow).find(|(_, step)| step.as_mapping_get("name").and_then(Yaml::as_str) == Some("Check the tag"));
-    let check = check.unwrap().1["run"].as_str().unwrap();
+    let check = step(&workflow, "Check the tag");
     let place = tempfile::tempdir().unwrap();
     fs::copy(Path::new(ROOT).join("Cargo.toml"), place.path().join("Cargo.toml")).unwrap();
     let tag = format!("v{VERSION}");

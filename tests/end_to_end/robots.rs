@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test without its files is over")]
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::process::Command;
 use std::sync::Mutex;
 
@@ -184,6 +185,17 @@ fn the_request_for_robots_txt_is_one_of_the_rate() {
 }
 
 #[test]
+fn a_run_that_robots_txt_forbids_altogether_measures_nothing() {
+    let (robots, requested) = (good("User-agent: *\nDisallow: /\n"), Requested::default());
+    with_server(serving(&robots, &requested), |address| {
+        let line = format!("http://{address}/{{id}} -n 20 --shards 1 -c 4 --robots honor --strict");
+        let report = Run::start(line.split(' ')).end().report(4);
+        report.assert_states(&[("skipped", 20)]);
+        assert_eq!(report.text("/validity/verdict"), "nothing_measured");
+    });
+}
+
+#[test]
 fn a_crawl_delay_is_the_rate_of_the_host() {
     let (robots, requested) = (good("User-agent: *\nCrawl-delay: 0.05\n"), Requested::default());
     with_server(serving(&robots, &requested), |address| {
@@ -191,8 +203,20 @@ fn a_crawl_delay_is_the_rate_of_the_host() {
         report.assert_states(&[("ok", 20)]);
         assert_eq!(report.at("/robots/crawl_delay_s"), &json!(0.05));
         assert_eq!(report.at("/plan/per_host/rate"), &json!({"permits": 1, "period_ns": 50_000_000}));
+        assert_eq!(report.at("/plan/workload/per_host_rate_from"), &json!("crawl-delay of robots.txt"));
         // 19 pauses of 50 ms, however fast the machine is; a burst may go at once.
         assert!(report.number("/totals/duration_s") > 0.8, "{}", report.number("/totals/duration_s"));
+        let line = format!("http://{address}/{{id}} -d 1s -R 60 --arrivals constant --shards 1 -c 4 --robots honor");
+        let ended = Run::start(line.split(' ')).end();
+        ended.report(0);
+        let said = fs::read_to_string(ended.result().join("summary.md")).unwrap();
+        for says in [
+            "because the crawl-delay of robots.txt did not allow them",
+            "Lower --rate to the 1 per 50ms that it allows each host, or use --robots ignore",
+        ] {
+            assert!(said.contains(says), "{says}: {said}");
+        }
+        assert!(!said.contains("--per-host-rate"), "{said}");
     });
 }
 

@@ -6,7 +6,7 @@
 //! valid.
 //!
 //! A condition is what has to hold, as k6's thresholds and every other tool's are. An undecided one neither holds nor is
-//! broken: a percentile is judged only with [`SAMPLES_BEYOND`] samples beyond it, and one that is only known to be no less
+//! broken: a percentile is judged only with [`SAMPLES_BEYOND`] samples beyond it, unless more of fewer samples break it, and one that is only known to be no less
 //! than its value breaks `<` when that value does, and leaves it undecided otherwise.
 //!
 //! | room | for |
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 pub use self::condition::{Condition, Op, Window};
 pub use self::live::LiveThresholds;
-pub use self::measured::{Basis, Measured, SAMPLES_BEYOND, least_of_stats, of_report, of_stats};
+pub use self::measured::{Basis, Measured, SAMPLES_BEYOND, least_of_stats, of_condition, of_report, of_stats};
 pub use self::metric::{Metric, Quantile, Quantity, Stat, Unit};
 pub use self::parse::{ConditionError, Fault};
 pub use self::shortage::Shortage;

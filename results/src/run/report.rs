@@ -62,7 +62,7 @@ pub use self::host::HostReport;
 pub(crate) use self::host::SHORTEST_FOR_PRESSURE;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
-pub(crate) use self::limit::{LimitEvidence, LimitName};
+pub(crate) use self::limit::{LimitEvidence, LimitName, per_host_rate};
 pub(crate) use self::limit::{connections_in_words, is_full, more_connections};
 pub use self::merged::{MergedReport, OtherAttempt};
 pub use self::robots::{RobotsHost, RobotsOutcome, RobotsReport};
@@ -98,6 +98,9 @@ pub const PROXY: &str = "proxy";
 
 /// The key of the workload with the flag or the environment variables that hold the URLs of the proxies. No part of the plan's hash.
 pub const PROXY_FROM: &str = "proxy_from";
+
+/// Key of the workload: source of the rate per host. Only where that is a crawl-delay of robots.txt, and not `--per-host-rate`.
+pub const PER_HOST_RATE_FROM: &str = "per_host_rate_from";
 
 /// Key of the workload: certificates that the client trusts. Only of targets over TLS.
 pub const TLS_TRUST: &str = "tls_trust";

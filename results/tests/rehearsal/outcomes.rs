@@ -105,7 +105,7 @@ fn situations() -> Vec<Situation> {
         of("shard killed", killed(&twelve_thousand, 5_500)),
         of("nothing listens", against(&budgeted, |_, _| REFUSED)),
         of("throttled by a quota, some 503", against(&budgeted, by_quota_with_failures)),
-        of("threshold undecided", judged(healthy(), &budgeted, &["service_p99 < 5ms", "rate > 400"])),
+        of("threshold undecided", judged(healthy(), &budgeted, &["service_p99 < 50ms", "rate > 400"])),
         of("shard killed before its first report", killed(&twelve_thousand, 0)),
         of("mostly warm-up", run(&warm, &[], takes_20_ms).report(&warm)),
     ]

@@ -3,7 +3,7 @@
 //! A whole run is measured by its report alone, so that a saved one can be judged as well; some seconds by their merged
 //! statistics. A figure with too few samples is unknown, with the reason.
 
-use super::{Metric, Quantile, Quantity, Stat};
+use super::{Condition, Metric, Quantile, Quantity, Stat};
 use crate::run::report::{Latency, Report, Verdict};
 use crawlmark_harness::stats::{Counters, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::units::grouped;
@@ -73,6 +73,29 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
         Quantity::Dropped => Measured::Exactly(totals.dropped as f64),
         Quantity::ConnectionsOpened => Measured::Exactly(totals.connections_opened as f64),
         other => measure(&report.measured(), other, Basis::Run),
+    }
+}
+
+/// Measure the metric of `condition` from the report of a run. A percentile with too few samples is known to be no less than a value, if
+/// that breaks the condition: more samples than may lie beyond it do, so that it is broken however fast the missing ones were.
+#[must_use]
+pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
+    let seen = of_report(condition.metric, report);
+    let (Metric::Time(series, Stat::Percentile(_)), Measured::Unknown(_)) = (condition.metric, &seen) else {
+        return seen;
+    };
+    let least = report.latency(series).and_then(exceeded_by_enough).map(Measured::AtLeast);
+    least.filter(|least| condition.judge(least) == Some(false)).unwrap_or(seen)
+}
+
+/// The greatest value that [`SAMPLES_BEYOND`] samples lie beyond, µs: the percentile of a run with just enough samples, of which the missing
+/// ones took no time.
+fn exceeded_by_enough(latency: &Latency) -> Option<f64> {
+    let all = latency.count + latency.censored;
+    let rank = all.checked_sub(SAMPLES_BEYOND).filter(|rank| *rank > 0)?;
+    match latency.distribution()?.percentile((rank as f64 - 0.5) / all as f64) {
+        Percentile::Exact(ns) | Percentile::AtLeast(ns) => Some(ns as f64 / 1e3),
+        Percentile::TooFew => None,
     }
 }
 
@@ -370,6 +393,17 @@ mod tests {
                 assert!((us - (need - 100) as f64).abs() < 10.0, "{name}: {us}");
             }
         }
+    }
+
+    #[test]
+    fn few_samples_bound_a_percentile_by_those_beyond_which_a_hundred_lie() {
+        let bound = |count, cut_off| {
+            exceeded_by_enough(&Latency::of(&times(count, cut_off), Series::ServiceOk, Detail::Histogram))
+        };
+        assert_eq!(bound(100, 0), None);
+        // Of 1 to 300 us, with a hundred of these beyond it; of those that were cut off at 5 us no more is known.
+        assert!(bound(300, 0).is_some_and(|us| (us - 200.0).abs() < 4.0), "{:?}", bound(300, 0));
+        assert!(bound(300, 50).is_some_and(|us| us <= 251.0 && us > 190.0), "{:?}", bound(300, 50));
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl fmt::Display for Shortage {
         let Self { condition, needed, most, remedies } = self;
         let where_ = if condition.window.is_some() { "a window of this run" } else { "this run" };
         let (needed, most) = (grouped(*needed), grouped(*most));
-        write!(f, "{condition} needs {needed} samples and {where_} makes at most {most}, so it will stay undecided")?;
+        write!(f, "{condition} needs {needed} samples and {where_} makes at most {most}, so it cannot pass")?;
         match remedies.as_slice() {
             [] => Ok(()),
             remedies => write!(f, ". Use {}", remedies.join(", or ")),
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(
             shortage("service_p99 < 250ms", 2_000, None).as_deref(),
             Some(
-                "service_p99 < 250ms needs 10,000 samples and this run makes at most 2,000, so it will stay undecided. \
+                "service_p99 < 250ms needs 10,000 samples and this run makes at most 2,000, so it cannot pass. \
                  Use -n 11000, or service_p95"
             )
         );
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(
             shortage("response_p99 < 250ms", 100_000_000, Some((500, 11))).as_deref(),
             Some(
-                "response_p99 < 250ms needs 10,000 samples and this run makes at most 5,000, so it will stay undecided. \
+                "response_p99 < 250ms needs 10,000 samples and this run makes at most 5,000, so it cannot pass. \
                  Use -d 23s, or response_p95"
             )
         );

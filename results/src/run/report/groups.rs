@@ -65,7 +65,7 @@ pub struct GroupRow {
 /// Limits that held back the requests to one of several hosts, as parts of the shards' time. The rest of the time nothing did.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HostLimits {
-    /// `--per-host-rate`.
+    /// `--per-host-rate`, or the crawl-delay of robots.txt.
     pub per_host_rate: f64,
     /// `--per-host-connections`.
     pub per_host_connections: f64,
@@ -94,12 +94,12 @@ impl HostLimits {
     }
 
     /// The limit that held for longest, with its part of the time.
-    pub(crate) fn foremost(&self) -> (f64, &'static str) {
+    pub(crate) fn foremost(&self, per_host_rate_name: &'static str) -> (f64, &'static str) {
         let Self { per_host_rate, per_host_connections, pause, quota, rate, connections } = *self;
         let parts = [
             (pause, "throttle pauses"),
             (quota, "its quota"),
-            (per_host_rate, "--per-host-rate"),
+            (per_host_rate, per_host_rate_name),
             (per_host_connections, "--per-host-connections"),
             (rate, "--rate"),
             (connections, "connections"),

@@ -1,6 +1,6 @@
 //! The limit that requests waited for: told by what the plan limits, by how long each limit held, and by what was in flight.
 
-use super::{BindingReport, Report, ShardReport, share};
+use super::{BindingReport, PER_HOST_RATE_FROM, Report, ShardReport, share};
 use crate::show::text::{counted, grouped};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::wire::Binding;
@@ -18,7 +18,7 @@ pub(crate) enum LimitName {
     Connections,
     /// `--per-host-connections`.
     PerHostConnections,
-    /// `--per-host-rate`.
+    /// `--per-host-rate`, or a crawl-delay.
     PerHostRate,
     /// A throttle pause of a host.
     Pause,
@@ -118,7 +118,7 @@ impl LimitName {
         match self {
             Self::Connections => "a free connection: all of them were in use",
             Self::PerHostConnections => "--per-host-connections",
-            Self::PerHostRate => "--per-host-rate",
+            Self::PerHostRate => per_host_rate(plan),
             Self::Pause => "a throttle pause to end",
             Self::Target if plan.throttling.adaptive.is_some() => {
                 "the rate that --adaptive found, or the target's quota"
@@ -142,12 +142,28 @@ impl LimitName {
             Self::PerHostConnections => {
                 raise("--per-host-connections", plan.per_host.connections.map(|n| n.to_string()))
             }
+            Self::PerHostRate if is_crawl_delay(plan) => {
+                let allowed = plan
+                    .per_host
+                    .rate
+                    .map_or_else(String::new, |rate| format!(" to the {rate} that it allows each host"));
+                format!("Lower --rate{allowed}, or use --robots ignore if you may")
+            }
             Self::PerHostRate => raise("--per-host-rate", plan.per_host.rate.map(|rate| rate.to_string())),
             Self::Pause => "Lower --rate, or use --on-throttle count to send requests anyway".to_owned(),
             Self::Storage => STORE_LESS.to_owned(),
             Self::Target | Self::Unknown => "Lower --rate".to_owned(),
         }
     }
+}
+
+fn is_crawl_delay(plan: &RunPlan) -> bool {
+    plan.workload.contains_key(PER_HOST_RATE_FROM)
+}
+
+/// The limit on the rate of each host, by its source.
+pub(crate) fn per_host_rate(plan: &RunPlan) -> &'static str {
+    if is_crawl_delay(plan) { "the crawl-delay of robots.txt" } else { "--per-host-rate" }
 }
 
 /// Return the number of connections, and of streams if they have several.

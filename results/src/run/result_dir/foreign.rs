@@ -85,7 +85,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         () if kind.is_socket() => "socket",
         () => "device",
     };
-    Err(io::Error::other(format!("it is a {is}, not a regular file. Name a result that crawlmark saved")))
+    Err(io::Error::other(format!("it is a {is}, not a regular file")))
 }
 
 /// Reads JSON whose every value is within the bounds of its name.

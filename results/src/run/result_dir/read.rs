@@ -21,7 +21,7 @@ pub enum ReadError {
     #[error("{0} holds no result.json: name a directory that `crawlmark run` saved")]
     NoResult(PathBuf),
     /// The file cannot be read.
-    #[error("{path} cannot be read: {error}")]
+    #[error("{path} cannot be read: {error}. Name a directory that `crawlmark run` saved")]
     Io {
         /// The file.
         path: PathBuf,

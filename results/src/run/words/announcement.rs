@@ -1,6 +1,6 @@
 //! Announcement of a run, before it starts.
 
-use crate::run::report::{PROXY, PROXY_FROM};
+use crate::run::report::{PER_HOST_RATE_FROM, PROXY, PROXY_FROM};
 use crate::show::text::{counted, decimal, write_row};
 use crawlmark_harness::plan::{
     Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan, SlotShare,
@@ -65,7 +65,7 @@ pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -
         rows.push(("proxy", format!("{proxy}{note}")));
     }
     if plan.per_host != PerHost::default() {
-        rows.push(("hosts", hosts(&plan.per_host, plan.shards)));
+        rows.push(("hosts", hosts(plan)));
     }
     if let Some(duration) = plan.duration {
         rows.push(("time", format!("{} at most", humantime::format_duration(duration))));
@@ -152,15 +152,16 @@ fn pace(plan: &RunPlan, all: &str) -> (&'static str, String) {
 }
 
 /// Return the number of hosts, and the limits that apply to each of them.
-fn hosts(per_host: &PerHost, shards: u32) -> String {
-    let PerHost { hosts, connections, rate } = per_host;
+fn hosts(plan: &RunPlan) -> String {
+    let PerHost { hosts, connections, rate } = &plan.per_host;
     let mut limits = Vec::new();
     if let Some(connections) = connections {
         limits.push(format!("{} requests in flight", grouped(u64::from(*connections))));
     }
     if let Some(rate) = rate {
-        let at_once = per_host.at_once(shards).unwrap_or(1);
-        limits.push(format!("{rate} ({} at once)", grouped(at_once)));
+        let at_once = grouped(plan.per_host.at_once(plan.shards).unwrap_or(1));
+        let source = plan.workload.get(PER_HOST_RATE_FROM).map_or_else(String::new, |source| format!("; {source}"));
+        limits.push(format!("{rate} ({at_once} at once{source})"));
     }
     let count = grouped(u64::from(*hosts));
     if limits.is_empty() { count } else { format!("{count}; at each at most {}", limits.join(" and ")) }
@@ -197,5 +198,7 @@ mod tests {
         run.per_host.connections = Some(2);
         let said = announcement(&run, None, 120);
         assert!(said.contains("  hosts       3; at each at most 2 requests in flight and 5/s (1 at once)\n"), "{said}");
+        run.workload.insert(PER_HOST_RATE_FROM.to_owned(), "crawl-delay of robots.txt".to_owned());
+        assert!(announcement(&run, None, 120).contains(" and 5/s (1 at once; crawl-delay of robots.txt)\n"));
     }
 }

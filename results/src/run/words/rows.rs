@@ -6,7 +6,7 @@ use super::outcome::{SIGINT, STORAGE_FAILURE};
 use super::{merged, saved, times};
 use crate::run::report::{
     BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, LimitEvidence, PROXY, Report, RobotsReport,
-    TLS_TRUST, ThrottlingReport, UNVERIFIED, WindowReport, Witness,
+    TLS_TRUST, ThrottlingReport, UNVERIFIED, WindowReport, Witness, per_host_rate,
 };
 use crate::show::text::{bytes, counted, decimal, grouped, micros, rate_in_words, seconds};
 use crawlmark_harness::stats::{Series, TlsCounts};
@@ -52,7 +52,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("throttling", throttling(report)));
     }
     if let Some(schedule) = &report.schedule {
-        rows.push(("schedule", times::schedule(schedule, totals)));
+        rows.push(("schedule", times::schedule(schedule, totals, &report.plan.run)));
     }
     if let Some(budget) = &report.budget {
         rows.push(("budget", budget_row(report, budget)));
@@ -255,7 +255,7 @@ fn tls(report: &Report) -> Option<String> {
 
 /// The flag of the rate that limited a run.
 pub(super) fn budget_flag(report: &Report) -> &'static str {
-    if LimitEvidence::run(report).is_rate_per_host() { "--per-host-rate" } else { "--rate" }
+    if LimitEvidence::run(report).is_rate_per_host() { per_host_rate(&report.plan.run) } else { "--rate" }
 }
 
 /// Limits by their names, the one that set the pace for longest first.

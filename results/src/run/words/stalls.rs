@@ -133,7 +133,7 @@ impl Stalls {
         let stalls = counted(self.each.len() as u64, "stall");
         let total = micros(self.total_s() * 1e6);
         let (of, share) = (seconds(self.of_s), rounded_percent(self.total_s() / self.of_s.max(f64::MIN_POSITIVE)));
-        let at = format!("at {} s", longest.from_s.max(0.0).floor());
+        let at = format!("at {:.0} s", longest.from_s.max(0.0));
         let at = match &self.each[..] {
             [_] => at,
             _ => format!("longest {} {at}", micros(longest.length_s() * 1e6)),

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::report::{Latency, LimitEvidence, LimitName, Report, ScheduleReport, Totals};
+use crate::run::report::{Latency, LimitEvidence, LimitName, Report, ScheduleReport, Totals, per_host_rate};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{counted, grouped, micros, rate_in_words, seconds};
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::rounded_percent;
@@ -204,7 +205,7 @@ fn unsent(report: &Report) -> Unsent {
 }
 
 /// Return the adherence of an open loop to its timetable.
-pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
+pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, plan: &RunPlan) -> String {
     let mut row = format!(
         "{} arrivals, {}; {} requests due, {} sent ({})",
         schedule.arrivals,
@@ -220,7 +221,7 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
     for (limit, dropped) in &schedule.dropped_by {
         let what = match limit {
             Binding::Concurrency | Binding::Idle => "a connection",
-            Binding::Rate => "--per-host-rate",
+            Binding::Rate => per_host_rate(plan),
             Binding::Pause => "a throttle pause",
             Binding::Target => "the target's quota",
             Binding::Storage => "room to store results",

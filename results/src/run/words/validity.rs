@@ -142,6 +142,7 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         Verdict::TargetLimited => {
             "Too many requests failed, were refused or were cut off, so these figures do not describe normal responses."
         }
+        Verdict::NothingMeasured if report.totals.attempts == 0 => "Nothing was measured: no request was sent.",
         Verdict::NothingMeasured => "Nothing was measured: every request was within the warm-up.",
         Verdict::Disturbed => "The machine was disturbed during the run. Repeat it before relying on these numbers.",
         Verdict::Incomplete => "Some data is missing or inconsistent; these numbers do not cover the whole run.",

@@ -2,9 +2,13 @@
 
 use crawlmark_harness::units::{grouped, micros};
 
-/// `1 request`, `2 requests`.
+/// `1 request`, `2 requests`, `2 addresses`.
 pub(crate) fn counted(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
+    let plural = match count {
+        1 => "",
+        _ if what.ends_with('s') => "es",
+        _ => "s",
+    };
     format!("{} {what}{plural}", grouped(count))
 }
 

@@ -359,8 +359,12 @@ fn law(curve: &Curve) -> (&'static str, String) {
 }
 
 fn fitted(fit: &Fit, axis: Axis) -> String {
-    let by = |estimate: Option<Estimate>, told: &dyn Fn(f64) -> String| {
-        estimate.map_or_else(String::new, |estimate| range(&estimate, told))
+    // The intervals are of fits without bounds, and may leave out a value that is at its bound, or one beside it.
+    let by = |value: f64, estimate: Option<Estimate>, told: &dyn Fn(f64) -> String| {
+        let Some(estimate) = estimate else { return String::new() };
+        let range = range(&estimate, told);
+        let is_outside = estimate.interval.is_some_and(|interval| value < interval.low || value > interval.high);
+        if is_outside { range.replace(')', " if neither is bounded by 0)") } else { range }
     };
     let parts = |part: f64| format!("{:.2}", part * 100.0);
     let small = |part: f64| format!("{part:.5}");
@@ -383,9 +387,9 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
     format!(
         "sigma {} %{}, kappa {}{}; {peak}; fit error {}",
         parts(fit.sigma),
-        by(fit.sigma_by_replicate, &parts),
+        by(fit.sigma, fit.sigma_by_replicate, &parts),
         small(fit.kappa),
-        by(fit.kappa_by_replicate, &small),
+        by(fit.kappa, fit.kappa_by_replicate, &small),
         percent(fit.misfit)
     )
 }

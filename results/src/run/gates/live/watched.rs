@@ -4,7 +4,7 @@
 //! says how many there were, and leaves the threshold undecided where they may hide that it was broken.
 
 use super::super::measured::{SAMPLES_LIVE, Share};
-use super::super::{Condition, Measured, Metric, Objective, Window, of_report};
+use super::super::{Condition, Measured, Metric, Objective, Window, of_condition};
 use crate::run::report::{GateReport, Report};
 use crate::show::text::seconds;
 use crawlmark_harness::stats::{Series, ShardStats};
@@ -182,7 +182,7 @@ impl Watched {
             let warmup_s = report.warmup.as_ref().map_or(0.0, |warmup| warmup.duration_s);
             return self.close_by_seconds(end_s, (report.totals.duration_s - warmup_s).max(0.0));
         }
-        self.objective.row(&of_report(self.objective.condition.metric, report))
+        self.objective.row(&of_condition(&self.objective.condition, report))
     }
 
     /// True if some seconds broke it.

@@ -204,7 +204,13 @@ fn failures(evidence: &Evidence<'_>) -> String {
 
 /// A run of which nothing was measured.
 pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> CheckResult {
-    let Evidence { plan, shards, totals, .. } = evidence;
+    let Evidence { plan, shards, totals, ledger, .. } = evidence;
+    if totals.attempts == 0 && ledger.skipped > 0 {
+        return CheckResult::perhaps(Some(format!(
+            "robots.txt forbids all items of the run ({}), so nothing was measured. Crawl other URLs, or use --robots ignore if you may",
+            grouped(ledger.skipped)
+        )));
+    }
     let measured =
         shards.iter().filter_map(|shard| shard.latency.get(Series::SchedLag.name())).any(|lag| lag.count > 0);
     CheckResult::perhaps((!plan.warmup.is_zero() && totals.attempts > 0 && !measured).then(|| {

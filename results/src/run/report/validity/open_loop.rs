@@ -30,9 +30,9 @@ pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
         let why = if is_client_slow {
             "This client was too slow itself, which keeps connections in use: mend that first".to_owned()
         } else {
+            let flags = if evidence.plan.per_host.connections.is_some() { "-c, --per-host-connections" } else { "-c" };
             format!(
-                "The target did not sustain the rate over {connections}: use more connections (-c, --per-host-connections), or a \
-                 lower --rate"
+                "The target did not sustain the rate over {connections}: use more connections ({flags}), or a lower --rate"
             )
         };
         format!("none of its connections was free; {counted}. {why}")

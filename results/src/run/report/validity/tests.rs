@@ -818,6 +818,11 @@ fn g_a_measured_time() {
     };
     trips(Verdict::NothingMeasured, &["all 1,000 requests were within the warm-up"], |run| warmed(run, 0));
     passes(|run| warmed(run, 1));
+    let forbidden = |run: &mut Run| {
+        run.counters = Counters::default();
+        run.ledger.items = ItemCounts { skipped: 1_000, ..ItemCounts::default() };
+    };
+    trips(Verdict::NothingMeasured, &["robots.txt forbids all items of the run (1,000)"], forbidden);
 }
 
 #[test]

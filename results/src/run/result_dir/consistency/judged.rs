@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use crawlmark_harness::plan::RunPlan;
 
 use super::{counts_until_the_end, equal};
-use crate::run::gates::{Breach, Condition, Measured, Metric, Objective, Quantity, of_report};
+use crate::run::gates::{Breach, Condition, Measured, Metric, Objective, Quantity, of_condition, of_report};
 use crate::run::report::{GateReport, Report, SUSPENSION, TARGET_PROCESSES, Validity, Verdict, config_hash};
 
 pub(super) fn check(report: &Report) -> Result<(), String> {
@@ -157,7 +157,7 @@ fn gate(report: &Report, gate: &GateReport) -> Result<(), String> {
     let objective = Objective { condition, breach };
     let seen = match (gate.value, gate.at_least) {
         _ if condition.window.is_none() && gate.until_s.is_none() && counts_until_the_end(report) => {
-            of_report(condition.metric, report)
+            of_condition(&condition, report)
         }
         (Some(value), false) => Measured::Exactly(value),
         (Some(value), true) => Measured::AtLeast(value),
@@ -174,7 +174,9 @@ fn gate(report: &Report, gate: &GateReport) -> Result<(), String> {
         ..objective.row(seen)
     };
     let wanted = row(&seen);
-    if *gate == wanted || older(condition.metric, report).is_some_and(|seen| *gate == row(&seen)) {
+    // Earlier versions left every percentile of few samples undecided.
+    let is_undecided = || gate.ok.is_none() && *gate == row(&of_report(condition.metric, report));
+    if *gate == wanted || older(condition.metric, report).is_some_and(|seen| *gate == row(&seen)) || is_undecided() {
         return Ok(());
     }
     let told = |gate: &GateReport| {
