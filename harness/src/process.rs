@@ -235,7 +235,7 @@ impl Child {
 /// the kernel writes it. After a power cut it may be as old as what the kernel had not written yet, 30 s by default.
 #[derive(Debug)]
 pub struct FileCounters {
-    counters: NonNull<Counter>,
+    counters: NonNull<FileCounter>,
     count: NonZeroUsize,
     /// Open for as long as it is mapped: a network file system sends what was counted to its server when the last descriptor is closed.
     _file: File,
@@ -244,7 +244,7 @@ pub struct FileCounters {
 /// A counter with a cache line of its own.
 #[repr(C, align(64))]
 #[derive(Debug)]
-struct Counter(AtomicU64);
+struct FileCounter(AtomicU64);
 
 impl FileCounters {
     /// Create the file `path` with so many counters, all 0.
@@ -253,7 +253,7 @@ impl FileCounters {
     /// When the file exists, or cannot be written or mapped.
     #[expect(unsafe_code, reason = "a file can only be mapped through a pointer")]
     pub fn create(path: &Path, count: NonZeroUsize) -> io::Result<Self> {
-        let length = count.get().checked_mul(size_of::<Counter>()).and_then(NonZeroUsize::new);
+        let length = count.get().checked_mul(size_of::<FileCounter>()).and_then(NonZeroUsize::new);
         let length = length.ok_or(io::ErrorKind::InvalidInput)?;
         let mut file = File::options().read(true).write(true).create_new(true).open(path)?;
         // Written, not only made longer: a full disk has to be noticed here, not by a signal when a process adds.
@@ -271,7 +271,7 @@ impl FileCounters {
         // `self` lives, and the reference does not outlive this call. A mapping is aligned to pages, and so to a counter. Each value is valid
         // for an atomic integer, and every change, also by other processes, is made through it.
         let counters = unsafe { NonNull::slice_from_raw_parts(self.counters, self.count.get()).as_ref() };
-        if let Some(Counter(counter)) = counters.get(index) {
+        if let Some(FileCounter(counter)) = counters.get(index) {
             // One writer: no need of an instruction that locks the bus.
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         }
@@ -282,7 +282,7 @@ impl FileCounters {
     /// # Errors
     /// When the file does not hold whole counters, or their sum is no number that was counted.
     pub fn sum(bytes: &[u8]) -> Result<u64, CountersError> {
-        let (counters, rest) = bytes.as_chunks::<{ size_of::<Counter>() }>();
+        let (counters, rest) = bytes.as_chunks::<{ size_of::<FileCounter>() }>();
         if counters.is_empty() || !rest.is_empty() {
             return Err(CountersError::Length(bytes.len()));
         }
@@ -299,7 +299,7 @@ impl Drop for FileCounters {
     fn drop(&mut self) {
         // SAFETY: the range is exactly what `create` mapped, and only this drop unmaps it. No reference into it outlives a call of `add`. In a
         // forked process the range is that process's own view of the file.
-        let unmapped = unsafe { munmap(self.counters.cast(), self.count.get() * size_of::<Counter>()) };
+        let unmapped = unsafe { munmap(self.counters.cast(), self.count.get() * size_of::<FileCounter>()) };
         debug_assert_eq!(unmapped, Ok(()), "the only failure is a range that is no mapping");
     }
 }

@@ -311,5 +311,6 @@ fn missing_parts_and_other_attempts_are_named() {
     assert_eq!((about.other_attempts, about.died_attempts, about.uncounted_attempts), (4, 2, 1));
     assert_eq!(about.additional_requests, 3 * per_part + 7);
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
+    assert!(report.validity.reasons[0].starts_with("part 2 left no result, so its "), "{:?}", report.validity.reasons);
     assert_eq!(report.ledger.not_attempted, plan.ids(2).len());
 }

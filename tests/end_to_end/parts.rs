@@ -65,7 +65,12 @@ impl Parts {
     }
 
     fn merged(&self) -> Report {
-        Report::read(&self.merge(&[]).code(&[0]).out().join("result.json"))
+        let out = self.merge(&[]).code(&[0]).out();
+        let summary = fs::read_to_string(out.join("summary.md")).unwrap();
+        assert!(summary.contains("\n## Parts\n") && !summary.contains("Shard"), "{summary}");
+        let report = Report::read(&out.join("result.json"));
+        assert!(report.count("/totals/peak_in_flight") <= report.count("/plan/connections"));
+        report
     }
 
     fn result(&self, part: u32) -> PathBuf {

@@ -165,6 +165,7 @@ fn missing(report: &Report) -> Option<String> {
         report.shards.iter().filter_map(|shard| Some((shard, shard.fault.as_deref()?))).collect();
     let dead_in_words = match &dead[..] {
         [] => None,
+        several if report.merged.is_some() => Some(counted(several.len() as u64, "part") + " without a result"),
         [(shard, fault)] => Some(death(shard, fault)),
         several => Some(counted(several.len() as u64, "shard") + " died"),
     };
@@ -174,8 +175,11 @@ fn missing(report: &Report) -> Option<String> {
     // What a shard had open when it died is known to be no more than that.
     let is_bounded = report.ledger.lost > 0 && dead.iter().all(|(shard, _)| shard.has_reported());
     let lost = is_bounded.then(|| format!("up to {} lost", counted(report.ledger.lost, "item")));
-    let times =
-        (!dead.is_empty()).then_some(if dead.len() == 1 { "its times left out" } else { "their times left out" });
+    let times = (!dead.is_empty() && report.merged.is_none()).then_some(if dead.len() == 1 {
+        "its times left out"
+    } else {
+        "their times left out"
+    });
     let left = (not_attempted > 0).then(|| counted(not_attempted, "item") + " not attempted");
     let witness = report.witness.as_ref().filter(|witness| witness.agrees == Some(false));
     let differs =
@@ -206,6 +210,9 @@ fn doubt(report: &Report) -> Option<String> {
         _ if is_client_slow(report) => Some(format!("this client was slow ({})", client_fault(report))),
         Verdict::ConcurrencyLimited => {
             Some("this client had too few connections (-c), so requests waited for one".to_owned())
+        }
+        Verdict::Disturbed if report.merged.is_some() => {
+            Some("parts were disturbed or crawled more than once (see Validity)".to_owned())
         }
         Verdict::Disturbed => Some("this machine was disturbed (see Validity)".to_owned()),
         _ => None,

@@ -378,7 +378,7 @@ fn budget_row(report: &Report, budget: &BudgetReport) -> String {
         rate_in_words(&budget.rate),
         rounded_percent(budget.utilisation),
         merged::idle_budget(report, budget.utilisation),
-        kept(budget.kept, budget.unaudited_shards)
+        kept(budget.kept, budget.unaudited_shards, word)
     );
     audited(row, (budget.worst_window.as_ref(), &budget.busiest), word)
 }
@@ -388,7 +388,7 @@ fn host_budget_row(budget: &HostBudgetReport, word: &str) -> String {
         "{} and at most {} at once for each; {}",
         rate_in_words(&budget.rate),
         grouped(budget.burst),
-        kept(budget.kept, budget.unaudited_shards)
+        kept(budget.kept, budget.unaudited_shards, word)
     );
     audited(row, (budget.worst_window.as_ref(), &budget.busiest), word)
 }
@@ -420,13 +420,13 @@ fn audited(mut row: String, (worst, busiest): (Option<&WindowReport>, &[BusiestR
     row
 }
 
-fn kept(kept: bool, unaudited_shards: usize) -> String {
+fn kept(kept: bool, unaudited_shards: usize, word: &str) -> String {
     match (kept, unaudited_shards) {
         (true, 0) => "never exceeded in any window".to_owned(),
         (true, missing) => {
             format!(
                 "never exceeded in any window ({} ended early and could not be checked)",
-                counted(missing as u64, "shard")
+                counted(missing as u64, word)
             )
         }
         (false, _) => "EXCEEDED".to_owned(),

@@ -144,6 +144,9 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         }
         Verdict::NothingMeasured if report.totals.attempts == 0 => "Nothing was measured: no request was sent.",
         Verdict::NothingMeasured => "Nothing was measured: every request was within the warm-up.",
+        Verdict::Disturbed if report.merged.is_some() => {
+            "Parts were disturbed or crawled more than once. Repeat the crawl before relying on these numbers."
+        }
         Verdict::Disturbed => "The machine was disturbed during the run. Repeat it before relying on these numbers.",
         Verdict::Incomplete => "Some data is missing or inconsistent; these numbers do not cover the whole run.",
     };

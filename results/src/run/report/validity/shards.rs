@@ -14,6 +14,7 @@ use crate::show::text::counted;
 use crawlmark_harness::plan::Pacing;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::stats::Series;
+use crawlmark_harness::supervisor::ShardFault;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
 /// A shard that did not tell everything, or that failed after it had.
@@ -25,6 +26,10 @@ fn unclean(evidence: &Evidence<'_>, shard: &ShardReport) -> Option<String> {
     let (number, exits) = (shard.shard, shard.exits.join(", "));
     if let Some(fault) = &shard.fault {
         let Ledger { lost, not_attempted, .. } = shard.ledger;
+        if *fault == ShardFault::Missing.to_string() {
+            let items = counted(not_attempted, "item");
+            return Some(format!("part {number} {fault}, so its {items} are not attempted. Run it, and merge again"));
+        }
         // Of a run that the time ends, most of the range would not have been tried anyway.
         let rest = match evidence.plan.duration {
             None if not_attempted > 0 => format!(" and {} not attempted", grouped(not_attempted)),
