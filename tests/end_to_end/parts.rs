@@ -65,7 +65,8 @@ impl Parts {
     }
 
     fn merged(&self) -> Report {
-        let out = self.merge(&[]).code(&[0]).out();
+        let done = self.merge(&[]).code(&[0]);
+        let out = done.out();
         let summary = fs::read_to_string(out.join("summary.md")).unwrap();
         assert!(summary.contains("\n## Parts\n") && !summary.contains("Shard"), "{summary}");
         let report = Report::read(&out.join("result.json"));

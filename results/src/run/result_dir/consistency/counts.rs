@@ -15,7 +15,17 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     equal("plan.shards", plan.run.shards as usize, "the length of shards[]", shards.len())?;
     let connections = shards.iter().map(|shard| u64::from(shard.connections)).sum();
     equal("plan.connections", u64::from(plan.run.connections), "the sum of shards[].connections", connections)?;
-    sum("totals", totals, shards.iter().map(|shard| &shard.totals))?;
+    let peaks = shards.iter().map(|shard| shard.totals.peak_in_flight).fold(0, u64::saturating_add);
+    // Parts of a merged crawl run one after another, too.
+    let peak = if report.merged.is_some() { peaks.min(plan.run.in_flight().into()) } else { peaks };
+    equal(
+        "totals.peak_in_flight",
+        totals.peak_in_flight,
+        "the sum of shards[].totals.peak_in_flight, within the limit",
+        peak,
+    )?;
+    let added = Totals { peak_in_flight: peaks, ..totals.clone() };
+    sum("totals", &added, shards.iter().map(|shard| &shard.totals))?;
     sum("ledger", ledger, shards.iter().map(|shard| &shard.ledger))?;
     let left = plan.run.ids.len().saturating_sub(report.finished_before.unwrap_or(0));
     equal("ledger.planned", ledger.planned, "the number of IDs in plan.ids, less finished_before", left)?;
