@@ -173,11 +173,7 @@ fn obey_robots(
     if !resolved.robots.is_empty() {
         voice.say("fetching robots.txt\n");
     }
-    let obeyed = robots::obey(resolved, time, part_slot.as_mut(), place);
-    if let Some(slot) = part_slot.take_if(|_| obeyed.is_err()) {
-        slot.free();
-    }
-    obeyed
+    robots::obey(resolved, time, part_slot.as_mut(), place)
 }
 
 /// Resolve the plan of a run and the placement of its target; refuse what `run` would refuse before it starts or writes

@@ -231,8 +231,8 @@ impl Child {
     }
 }
 
-/// Counters in a mapped file, of which each process adds to its own. The file holds what was counted until the end, however a process ends:
-/// the kernel writes it. After a power cut it may be as old as what the kernel had not written yet, 30 s by default.
+/// Counters in a mapped file, of which each process adds to its own. While the machine runs, the file holds what was counted until the end,
+/// however a process ends: the kernel writes it. After a power cut, up to 30 s may be missing, by the kernel's default.
 #[derive(Debug)]
 pub struct FileCounters {
     counters: NonNull<FileCounter>,
@@ -256,8 +256,10 @@ impl FileCounters {
         let length = count.get().checked_mul(size_of::<FileCounter>()).and_then(NonZeroUsize::new);
         let length = length.ok_or(io::ErrorKind::InvalidInput)?;
         let mut file = File::options().read(true).write(true).create_new(true).open(path)?;
-        // Written, not only made longer: a full disk has to be noticed here, not by a signal when a process adds.
+        // Written and synced: most file systems, also of the network, report a full disk here. One that copies on write may still end a process
+        // by SIGBUS when it adds.
         file.write_all(&vec![0; length.get()])?;
+        file.sync_all()?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: no address is asked for, so no existing mapping is replaced.
         let address = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &file, 0) }?;
@@ -268,9 +270,11 @@ impl FileCounters {
     #[expect(unsafe_code, reason = "the mapping is reached through a pointer")]
     pub fn add(&self, index: usize) {
         // SAFETY: the pointer comes from a successful mmap of `count` counters, readable and writable, which stays mapped for as long as
-        // `self` lives, and the reference does not outlive this call. A mapping is aligned to pages, and so to a counter. Each value is valid
+        // `self` lives, and the reference does not outlive this call. Should the file be truncated or unreadable by then, the access ends the
+        // process by SIGBUS: its shard is lost, and no memory is. A mapping is aligned to pages, and so to a counter. Each value is valid
         // for an atomic integer, and every change, also by other processes, is made through it.
         let counters = unsafe { NonNull::slice_from_raw_parts(self.counters, self.count.get()).as_ref() };
+        debug_assert!(index < counters.len(), "counter {index} of {}", counters.len());
         if let Some(FileCounter(counter)) = counters.get(index) {
             // One writer: no need of an instruction that locks the bus.
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -407,7 +411,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("counters");
         let counters = FileCounters::create(&path, NonZeroUsize::new(3).unwrap()).unwrap();
-        for index in [0, 2, 2, 3] {
+        for index in [0, 2, 2] {
             counters.add(index);
         }
         assert_eq!(FileCounters::sum(&std::fs::read(&path).unwrap()), Ok(3));

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,6 @@ use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::process::{FileCounters, clock_error};
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
-use crawlmark_results::run::parts::digest::of_text;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptStatus, ClockReading, PartsDirectory, PlanFile};
 
 use super::digest::check_program;
@@ -32,7 +31,6 @@ const STAMP_TICK: Duration = Duration::from_millis(10);
 pub(crate) struct Attempt {
     /// The plan.
     pub(crate) plan: PlanFile,
-    plan_digest: String,
     directory: PartsDirectory,
     part: Part,
     name: String,
@@ -75,22 +73,24 @@ impl Attempt {
         let directory = PartsDirectory::at(into);
         let host = host();
         let started_us = unix_us(wall_time());
-        let name = format!("{}-{}-{}", fit(&host), std::process::id(), started_us / 1_000);
+        let name = format!("{}-{}-{:016x}", fit(&host), started_us / 1_000, random().map_err(Error::unwritable(into))?);
         let place = directory.attempt(part.part, &name);
         if into.exists() && !into.is_dir() {
             let into = into.display();
             return Err(Error::Usage(format!("--into {into}: it is a file. Name the directory that all parts share")));
         }
         if directory.plan().exists() {
-            share_plan(&directory, (&text, &name))?;
+            share_plan(&directory, &file, (&text, &name))?;
         }
         if directory.result(part.part).exists() {
             return Ok(Begun::Published { result: directory.result(part.part) });
         }
-        fs::create_dir_all(&place).map_err(Error::unwritable(&place))?;
-        share_plan(&directory, (&text, &name))?;
-        let (plan_digest, labels, clock) = (of_text(&text), labels(variable), Cell::default());
-        Ok(Begun::Attempt(Box::new(Self { plan: file, plan_digest, directory, part, name, host, labels, clock })))
+        let parent = directory.part(part.part);
+        fs::create_dir_all(&parent).map_err(Error::unwritable(&parent))?;
+        fs::create_dir(&place).map_err(Error::unwritable(&place))?;
+        share_plan(&directory, &file, (&text, &name))?;
+        let (labels, clock) = (labels(variable), Cell::default());
+        Ok(Begun::Attempt(Box::new(Self { plan: file, directory, part, name, host, labels, clock })))
     }
 
     /// Its directory.
@@ -100,20 +100,29 @@ impl Attempt {
 
     /// Copy what an earlier attempt at the part has committed of its saved crawl, the directory `name` in its own, and return the number of
     /// items. The attempt with the most of them is taken, and what cannot be copied is crawled again.
-    pub(crate) fn take_over(&self, name: &Path, time: Clock) -> u64 {
+    ///
+    /// # Errors
+    /// When the attempts cannot be listed.
+    pub(crate) fn take_over(&self, name: &Path, time: Clock) -> Result<u64, Error> {
         let part = self.part.part;
-        let attempts = retried(time, || self.directory.attempts(part)).unwrap_or_default();
+        let attempts = retried(time, || self.directory.attempts(part));
+        let attempts = attempts.map_err(Error::unwritable(&self.directory.part(part)))?;
         let others = attempts.into_iter().filter(|other| *other != self.name);
         let places = others.map(|other| self.directory.attempt(part, &other).join(name));
         let most = places
             .filter_map(|place| Committed::read(&place).map(|committed| (place, committed)))
             .max_by_key(|(_, committed)| committed.items());
-        let Some((place, committed)) = most else { return 0 };
+        let Some((place, committed)) = most else { return Ok(0) };
         let own = self.place().join(name);
-        committed.copy(&place, &own).unwrap_or_else(|_| {
+        Ok(committed.copy(&place, &own).unwrap_or_else(|_| {
             let _ = fs::remove_dir_all(&own);
             0
-        })
+        }))
+    }
+
+    /// Remove what an attempt has written that sent nothing and never will.
+    pub(crate) fn leave(&self) {
+        let _ = fs::remove_dir_all(self.place());
     }
 
     /// The directory that all parts share.
@@ -175,13 +184,13 @@ impl Attempt {
     /// # Errors
     /// When a file cannot be written.
     pub(crate) fn publish(&self, record: AttemptRecord, time: Clock) -> Result<Option<Publication>, Error> {
-        let Self { plan, plan_digest, part, name, host, labels, clock, .. } = self;
+        let Self { plan, part, name, host, labels, clock, .. } = self;
         let (run_id, program) = (plan.run_id.clone(), plan.program.clone());
         let frames = self.place().join(PartsDirectory::FRAMES);
         let frames_bytes = retried(time, || frames.metadata()).map_err(Error::unwritable(&frames))?.len();
         let record = AttemptRecord {
             run_id,
-            plan: plan_digest.clone(),
+            plan: plan.checksum().to_owned(),
             program,
             part: part.part,
             nodes: part.of,
@@ -218,21 +227,28 @@ impl Attempt {
 ///
 /// # Errors
 /// When the directory has another plan, or cannot be written.
-pub(crate) fn share_plan(directory: &PartsDirectory, (text, attempt): (&str, &str)) -> Result<(), Error> {
+pub(crate) fn share_plan(
+    directory: &PartsDirectory,
+    plan: &PlanFile,
+    (text, attempt): (&str, &str),
+) -> Result<(), Error> {
     let path = directory.plan();
     if !path.exists() {
         let own = directory.path().join(format!("{}.{attempt}", PartsDirectory::PLAN));
         put(&own, text.as_bytes(), Sync::Yes).map_err(Error::unwritable(&own))?;
-        // Another attempt may have been faster.
-        let _ = fs::hard_link(&own, &path);
+        let linked = fs::hard_link(&own, &path);
         let _ = fs::remove_file(&own);
+        // Another attempt may have been faster.
+        if let Err(error) = linked
+            && !path.exists()
+        {
+            let why = format!("{error}. The directory that the parts share needs hard links");
+            return Err(Error::unwritable(&path)(io::Error::new(error.kind(), why)));
+        }
     }
-    let there = fs::read_to_string(&path).map_err(Error::unwritable(&path))?;
-    if there == text {
+    if PlanFile::read(&path)?.0.checksum() == plan.checksum() {
         return Ok(());
     }
-    // One that was changed is not another plan.
-    PlanFile::read(&path)?;
     Err(Error::Usage(format!(
         "--into {}: it holds the parts of another plan. Name another directory, or use the plan in it (--plan {})",
         directory.path().display(),
@@ -289,10 +305,17 @@ fn host() -> String {
     if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
 }
 
-/// A host's name as part of a file's.
+/// A host's name as part of a file's: its end, where names that a scheduler gives differ.
 fn fit(host: &str) -> String {
     /// Longest part of a name.
     const LONGEST: usize = 60;
     let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    host.chars().take(LONGEST).map(fit).collect()
+    host.chars().skip(host.chars().count().saturating_sub(LONGEST)).map(fit).collect()
+}
+
+/// Draw a number that makes a name unique: containers of one machine may have its host name, and each the process ID 1.
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
 }

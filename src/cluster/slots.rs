@@ -107,7 +107,7 @@ pub(crate) struct Slots {
     is_made: bool,
     /// The last state of each slot, and the time from which on it is known to exist.
     known: BTreeMap<u32, (SlotState, Nanos)>,
-    /// Time at which each slot was last listed.
+    /// Time at which the last state of each slot was last listed.
     listed: BTreeMap<u32, Nanos>,
     /// Time of the first of the failures since the last success, and the last one.
     failing: Option<(Nanos, SlotsFault)>,
@@ -118,7 +118,7 @@ pub(crate) struct Slots {
 pub(crate) struct SlotCounts {
     /// Slots that attempts hold.
     pub(crate) held: u32,
-    /// Slots whose files somebody removed.
+    /// Slots whose files were removed.
     pub(crate) missing: u32,
 }
 
@@ -138,6 +138,8 @@ pub(crate) struct HeldSlot {
     /// Time in which there was no lease, until `counted`.
     lapsed: Duration,
     counted: Nanos,
+    /// The last reading of the clock.
+    seen: Nanos,
 }
 
 impl SlotState {
@@ -163,8 +165,19 @@ impl SlotState {
         let to = place.join(next.name());
         match fs::rename(place.join(self.name()), &to) {
             Ok(()) => Ok(Some(next)),
-            // The answer of a file server may have been lost, and the request repeated.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(to.try_exists()?.then_some(next)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // The answer of a file server may have been lost, and the request repeated.
+                if to.try_exists()? {
+                    return Ok(Some(next));
+                }
+                // The whole share is away for a moment, as when it is mounted again: others cannot take the slot in it either.
+                if let Some(share) = place.parent().filter(|share| share.components().next().is_some())
+                    && !share.try_exists()?
+                {
+                    return Err(error);
+                }
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -247,6 +260,7 @@ impl Slots {
                     is_lost: false,
                     lapsed: Duration::ZERO,
                     counted: began,
+                    seen: began,
                 }));
             }
         }
@@ -288,12 +302,16 @@ impl Slots {
         }
         let listed = now();
         for state in states {
-            self.listed.insert(state.slot, listed);
-            let known = self.known.get(&state.slot);
-            // A renewal during the listing may show both names, and a client of a file server an old one.
-            if known.is_none_or(|(known, _)| known.generation < state.generation) {
-                self.known.insert(state.slot, (state, listed));
+            let last = self.listed.get(&state.slot);
+            let is_away = last.is_none_or(|last| listed.since(*last) > duration_ns(TAKEOVER));
+            match self.known.get(&state.slot) {
+                Some((known, _)) if *known == state => {}
+                // A renewal during the listing may show both names, and a client of a file server an old one. If the newer one stays away,
+                // the directory was restored, or removed and made again.
+                Some((known, _)) if known.generation >= state.generation && !is_away => continue,
+                _ => drop(self.known.insert(state.slot, (state.clone(), listed))),
             }
+            self.listed.insert(state.slot, listed);
         }
         Ok(())
     }
@@ -316,12 +334,14 @@ impl HeldSlot {
     }
 
     /// Return the time in which the lease had ended and was not taken by another attempt.
-    pub(crate) const fn lapsed(&self) -> Duration {
-        self.lapsed
+    pub(crate) fn lapsed(&self) -> Duration {
+        let open = if self.is_lost { 0 } else { self.seen.since(self.end.max(self.counted)) };
+        self.lapsed + Duration::from_nanos(open)
     }
 
     /// Renew the lease if that is due, and return its end. `now` is a reading of the clock before this call.
     pub(crate) fn renew(&mut self, now: Nanos) -> Nanos {
+        self.seen = now;
         if self.is_lost || now < self.due {
             return self.end;
         }
@@ -341,11 +361,19 @@ impl HeldSlot {
         }
         self.end
     }
+}
 
-    /// Free the slot for other attempts. Call when nothing is sent any more. A failure leaves it until its lease is over.
-    pub(crate) fn free(self) {
-        if !self.is_lost {
-            let _ = self.state.advance(&self.place, None);
+/// Frees the slot for other attempts: drop it when nothing is sent any more. A failure leaves it until its lease is over.
+impl Drop for HeldSlot {
+    fn drop(&mut self) {
+        if self.is_lost {
+            return;
+        }
+        let freed = self.state.advance(&self.place, None);
+        if matches!(freed, Ok(None)) && self.tried.is_some() {
+            // The renewal that had no answer has succeeded.
+            let renewed = SlotState { generation: self.state.generation + 1, ..self.state.clone() };
+            let _ = renewed.advance(&self.place, None);
         }
     }
 }
@@ -383,7 +411,7 @@ mod tests {
         assert_eq!(held.renew(at(1_999)), at(10_000));
         assert_eq!(held.renew(at(2_000)), at(12_000));
         assert_eq!(files(&place), ["slot-00000.0000000001.b", "slot-00001.0000000002.a"]);
-        other.free();
+        drop(other);
         let mut third = c.take(1, || at(100)).unwrap().unwrap();
         assert_eq!((third.slot(), third.was_used()), (0, true));
         // Seen since 0 and renewed at 2 s: the change is noticed at the next look, and 12 s count from there.
@@ -394,7 +422,7 @@ mod tests {
         assert_eq!((taken.slot(), taken.was_used()), (1, true));
         assert_eq!(held.renew(at(15_000)), at(0));
         assert!(held.is_lost());
-        held.free();
+        drop(held);
         assert_eq!(files(&place), ["slot-00000.0000000004.c", "slot-00001.0000000003.b"]);
     }
 
@@ -412,9 +440,41 @@ mod tests {
         held.place = place.clone();
         assert_eq!(held.renew(at(11_000)), at(12_000));
         assert_eq!(held.lapsed(), Duration::from_secs(1));
+        // Without an answer until the end: that counts, too.
+        fs::remove_file(home.path().join("file")).unwrap();
+        held.place = home.path().join("file").join("slots");
+        assert_eq!(held.renew(at(13_000)), at(12_000));
+        assert_eq!((held.is_lost(), held.lapsed()), (false, Duration::from_secs(2)), "the whole share is away");
+        held.place = place.clone();
         fs::rename(&place, &gone).unwrap();
-        assert_eq!(held.renew(at(13_000)), at(0));
+        assert_eq!(held.renew(at(14_000)), at(0));
         assert!(held.is_lost(), "a directory that is gone may be given to others");
+    }
+
+    #[test]
+    fn slots_that_were_made_again_are_taken_after_a_takeover() {
+        let home = tempfile::tempdir().unwrap();
+        let place = home.path().join("slots");
+        let mut held = Slots::new(&place, 1, "a").take(0, || at(0)).unwrap().unwrap();
+        assert_eq!(held.renew(at(2_000)), at(12_000));
+        let mut waiting = Slots::new(&place, 1, "b");
+        assert!(waiting.take(0, || at(3_000)).unwrap().is_none());
+        fs::rename(place.join("slot-00000.0000000002.a"), place.join("slot-00000.0000000000.free")).unwrap();
+        // The name that is gone may only be missing in a listing.
+        assert!(waiting.take(0, || at(4_000)).unwrap().is_none());
+        assert!(waiting.take(0, || at(15_000)).unwrap().is_none());
+        assert_eq!(waiting.take(0, || at(15_001)).unwrap().unwrap().state.generation, 1);
+    }
+
+    #[test]
+    fn a_slot_is_free_when_its_renewal_had_no_answer() {
+        let home = tempfile::tempdir().unwrap();
+        let place = home.path().join("slots");
+        let mut held = Slots::new(&place, 1, "a").take(0, || at(0)).unwrap().unwrap();
+        held.tried = Some(at(2_000));
+        fs::rename(place.join("slot-00000.0000000001.a"), place.join("slot-00000.0000000002.a")).unwrap();
+        drop(held);
+        assert_eq!(files(&place), ["slot-00000.0000000003.free"]);
     }
 
     #[test]
@@ -446,9 +506,11 @@ mod tests {
         let taken = slots.take(0, || at(82_000)).unwrap().unwrap();
         assert_eq!((taken.slot(), taken.was_used()), (0, true));
         // The answer to the rename was lost.
-        assert_eq!(slots.take(0, || at(82_001)).unwrap().unwrap().state.generation, 9);
+        let again = slots.take(0, || at(82_001)).unwrap().unwrap();
+        assert_eq!(again.state.generation, 9);
 
-        fs::remove_file(place.join("slot-00000.0000000009.a")).unwrap();
+        drop((taken, again));
+        fs::remove_file(place.join("slot-00000.0000000010.free")).unwrap();
         fs::remove_file(place.join("slot-00002.0000000007.free")).unwrap();
         assert!(slots.take(0, || at(90_000)).unwrap().is_none());
         assert!(slots.take(0, || at(149_999)).unwrap().is_none());
@@ -502,7 +564,7 @@ mod tests {
                             (waiting[i], taken) = (None, taken + 1);
                         }
                     }
-                    (Some(slot), 9) => slot.free(),
+                    (Some(slot), 9) => drop(slot),
                     (Some(mut slot), _) => {
                         slot.renew(now);
                         held[i] = (!slot.is_lost()).then_some(slot);

@@ -325,6 +325,8 @@ impl<D: Dial> Crawl<D> {
         if let Some(counters) = self.spec.options.sent.as_ref().filter(|_| !*is_counted) {
             counters.add(self.slots.shard as usize);
             *is_counted = true;
+            // A file server may have stopped this process there: what may be sent is asked again, and counted once.
+            return clear_to_send().await;
         }
         sent
     }

@@ -86,7 +86,7 @@ impl PartRun {
         args.out = Some(attempt.place().join(PartsDirectory::RESULT_DIR));
         let saved = args.save.save.take();
         let place = saved.as_ref().map(|name| attempt.place().join(name));
-        let taken_over = saved.as_ref().map_or(0, |name| attempt.take_over(name, clock));
+        let taken_over = saved.as_ref().map_or(Ok(0), |name| attempt.take_over(name, clock))?;
         if taken_over > 0 {
             args.save.resume = place;
         } else {
@@ -258,12 +258,13 @@ impl<'a> PartSeconds<'a> {
 
     /// Renew the lease if that is due, and return its end.
     pub(super) fn lease(&mut self, now: Nanos) -> Nanos {
+        let end = self.slot.held.renew(now);
         if now >= self.look_at {
             self.look_at = now.plus(RESULT_LOOK);
             let attempt = self.slot.attempt;
             self.is_published = attempt.directory().result(attempt.part().part).exists();
         }
-        self.slot.held.renew(now)
+        end
     }
 
     /// True if nothing more is to be sent: another attempt has taken the slot, or published its result, or the seconds could not be written,
@@ -308,7 +309,7 @@ impl<'a> PartSeconds<'a> {
         let held = &self.slot.held;
         let (slot, lost_slot, lapsed) = (held.slot(), held.is_lost(), held.lapsed());
         // The shards' processes are gone.
-        self.slot.free();
+        drop(self.slot);
         // The machine's clock may have been set meanwhile.
         let (started_at_us, ran_us) = (unix_us(record.started_at), now.since(record.start) / 1_000);
         written.map(|()| PartOutcome {

@@ -50,7 +50,7 @@ pub(super) fn submit(submission: &Submission<'_>) -> Result<(), Error> {
     let scripts = into.join(SCRIPTS);
     fs::create_dir_all(&scripts).map_err(Error::unwritable(&scripts))?;
     let directory = PartsDirectory::at(&into);
-    attempt::share_plan(&directory, (text, &format!("submit-{}", std::process::id())))?;
+    attempt::share_plan(&directory, plan, (text, &format!("submit-{}", std::process::id())))?;
     for (name, script) in [PART, MERGE] {
         let path = scripts.join(name);
         let written =

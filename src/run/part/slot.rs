@@ -63,11 +63,12 @@ impl PartSlot<'_> {
     /// Renew the lease if that is due, say that the attempt is alive, and return the end of the lease. For the time in which no seconds are
     /// written.
     pub(in crate::run) fn renew(&mut self, now: Nanos) -> Nanos {
+        let end = self.held.renew(now);
         if now >= self.beat_at {
             self.beat_at = now.plus(BEAT);
             self.report();
         }
-        self.held.renew(now)
+        end
     }
 
     /// Write the status.
@@ -86,11 +87,6 @@ impl PartSlot<'_> {
     /// When another attempt has taken it.
     pub(in crate::run) const fn check(&self) -> Result<(), Error> {
         if self.is_lost() { Err(unfinished(self.attempt.part(), SLOT_LOST)) } else { Ok(()) }
-    }
-
-    /// Free it for other attempts. Call when nothing is sent any more.
-    pub(in crate::run) fn free(self) {
-        self.held.free();
     }
 }
 
@@ -171,6 +167,7 @@ impl PartRun {
         let mut spoken = Spoken { began: clock.now(), last: None };
         let taken = loop {
             if result.exists() {
+                attempt.leave();
                 return Ok(SlotTurn::Done(is_published(&result)));
             }
             if let Some(slot) = look.take(part % slots, || clock.now())? {
@@ -200,13 +197,7 @@ impl PartRun {
             }
             wait_for_start(&mut slot, ahead, (held, clock))
         });
-        match begun {
-            Ok(()) => Ok(SlotTurn::Held(Box::new(slot))),
-            Err(error) => {
-                slot.free();
-                Err(error)
-            }
-        }
+        begun.map(|()| SlotTurn::Held(Box::new(slot)))
     }
 
     /// Give the crawl the share of `slot`.

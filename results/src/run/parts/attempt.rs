@@ -22,7 +22,7 @@ pub struct AttemptRecord {
     pub schema: String,
     /// See [`PlanFile`](super::PlanFile).
     pub run_id: String,
-    /// SHA-256 of the plan's file, in hexadecimal digits.
+    /// See [`PlanFile::checksum`](super::PlanFile::checksum).
     pub plan: String,
     /// SHA-256 of the program's file.
     pub program: String,

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError, digest};
+use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
 use crate::run::gates::{LiveThresholds, Objective};
 use crate::run::report::{IntervalRow, Labels, MergedReport, OtherAttempt, Report, Source, Validity, Verdict};
 use crate::run::result_dir::foreign;
@@ -63,10 +63,7 @@ pub enum MergeError {
         of: u32,
     },
     /// A result of another crawl, of another program or of other IDs.
-    #[error(
-        "merge {}: its {what} is {found}, and that of the plan is {wanted}. Remove the file and run the part again",
-        path.display()
-    )]
+    #[error("merge {}: its {what} is {found}, but the plan has {wanted}. Remove the file and run the part again", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -78,7 +75,7 @@ pub enum MergeError {
         wanted: String,
     },
     /// A file cannot be read.
-    #[error("read {}: {error}", path.display())]
+    #[error("read {}: {error}. Check the file system that the parts share", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -124,11 +121,10 @@ pub fn merge(
     completeness: Completeness,
     objectives: &[Objective],
 ) -> Result<Report, MergeError> {
-    let (plan, text) = PlanFile::read(&directory.plan())?;
-    let digest = digest::of_text(&text);
+    let (plan, _) = PlanFile::read(&directory.plan())?;
     let (mut attempts, mut missing) = (Vec::new(), Vec::new());
     for part in 0..plan.nodes {
-        match published(directory, (&plan, &digest), part)? {
+        match published(directory, &plan, part)? {
             Some(attempt) => attempts.push(attempt),
             None => missing.push(part),
         }
@@ -161,7 +157,7 @@ pub fn merge(
     // Each part has its own peak, and those that ran at once share the connections.
     report.totals.peak_in_flight = report.totals.peak_in_flight.min(plan.crawl.in_flight().into());
     report.command = Some(plan.command.clone());
-    let kept = attempts.iter().map(|attempt| attempt.finished_before).sum::<u64>();
+    let kept = attempts.iter().map(|attempt| attempt.finished_before).fold(0, u64::saturating_add);
     report.finished_before = Some(kept).filter(|kept| *kept > 0);
     let merged = describe(directory, &plan, (&attempts, missing), start_us)?;
     report.merged = Some(merged);
@@ -171,11 +167,7 @@ pub fn merge(
 }
 
 /// Return the attempt at a part that counts; none if none was published.
-fn published(
-    directory: &PartsDirectory,
-    (plan, digest): (&PlanFile, &str),
-    part: u32,
-) -> Result<Option<AttemptRecord>, MergeError> {
+fn published(directory: &PartsDirectory, plan: &PlanFile, part: u32) -> Result<Option<AttemptRecord>, MergeError> {
     let path = directory.result(part);
     let read = AttemptRecord::read(&path).map_err(|error| MergeError::Io { path: path.clone(), error })?;
     let Some(attempt) = read else { return Ok(None) };
@@ -184,7 +176,7 @@ fn published(
     let fields: [(&'static str, String, String); 7] = [
         ("run", attempt.run_id.clone(), plan.run_id.clone()),
         ("program", attempt.program.clone(), plan.program.clone()),
-        ("plan", attempt.plan.clone(), digest.to_owned()),
+        ("plan's checksum", attempt.plan.clone(), plan.checksum().to_owned()),
         ("part", format!("{} of {}", attempt.part, attempt.nodes), format!("{part} of {}", plan.nodes)),
         ("range of IDs", attempt.ids.to_string(), plan.ids(part).to_string()),
         ("end", (if attempt.whole { "whole" } else { "not whole" }).to_owned(), "whole".to_owned()),
@@ -317,7 +309,7 @@ fn slots_used(attempts: &[AttemptRecord], slots: u32) -> f64 {
     let start_us = attempts.iter().map(AttemptRecord::start_us).min().unwrap_or(0);
     let end_us = attempts.iter().map(|attempt| attempt.start_us() + time_us(attempt)).max().unwrap_or(0);
     let all_us = (end_us - start_us) as f64 * f64::from(slots);
-    let used_us = attempts.iter().map(time_us).sum::<u64>() as f64;
+    let used_us = attempts.iter().map(time_us).fold(0, u64::saturating_add) as f64;
     if all_us > 0.0 { (used_us / all_us).min(1.0) } else { 0.0 }
 }
 
@@ -333,13 +325,15 @@ fn other(directory: &PartsDirectory, part: u32, attempt: String) -> Result<Other
     let path = place.join(PartsDirectory::FRAMES);
     let (in_frames, has_ended) = match File::open(&path) {
         Ok(file) => requests(PartReader::new(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (0, true),
+        // Without frames it never crawled.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (0, false),
         Err(error) => return Err((path, error)),
     };
-    // Those in the frames are the fewest: a machine that lost its power may have lost counts that were not written yet.
-    let counted = counted_requests(&place.join(PartsDirectory::REQUESTS)).filter(|counted| *counted >= in_frames);
-    let requests = counted.unwrap_or(in_frames);
-    Ok(OtherAttempt { part, attempt, requests, has_ended, is_counted: has_ended || counted.is_some() })
+    let has_crawled = path.exists();
+    // A machine that lost its power may have lost counts that were not written yet.
+    let counted = counted_requests(&place.join(PartsDirectory::REQUESTS)).unwrap_or(0);
+    let is_counted = has_ended || !has_crawled || counted > in_frames;
+    Ok(OtherAttempt { part, attempt, requests: counted.max(in_frames), has_ended, is_counted })
 }
 
 /// Return the requests that an attempt's shards have counted; none if it left no count.
@@ -356,7 +350,9 @@ fn requests(mut frames: PartReader<File>) -> (u64, bool) {
     let mut requests = 0_u64;
     loop {
         match frames.next_frame() {
-            Ok(Some(PartFrame::Second(second))) => requests += second.counters.requests.attempts_sent,
+            Ok(Some(PartFrame::Second(second))) => {
+                requests = requests.saturating_add(second.counters.requests.attempts_sent);
+            }
             Ok(Some(PartFrame::End(end))) => return (end.last.counters.requests.attempts_sent, true),
             Ok(None) | Err(_) => return (requests, false),
         }

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
+use sha2::{Digest, Sha256};
 
 use super::digest;
 use crate::run::report::CommandLine;
@@ -130,6 +131,12 @@ impl PlanFile {
         }
     }
 
+    /// Return the SHA-256 of its other fields, in hexadecimal digits: plans with the same are the same, whatever their layout.
+    #[must_use]
+    pub fn checksum(&self) -> &str {
+        &self.checksum
+    }
+
     /// Return the text of the file, with its checksum.
     ///
     /// # Errors
@@ -216,7 +223,7 @@ fn checksum(mut plan: Value) -> String {
         fields.remove(CHECKSUM);
     }
     plan.sort_all_objects();
-    digest::of_text(&plan.to_string())
+    digest::hexadecimal(&Sha256::digest(plan.to_string()))
 }
 
 /// Return what is wrong with a text that is no JSON, or has a value that is out of bounds.

@@ -43,7 +43,7 @@ pub struct MergedReport {
     pub other_attempts: u32,
     /// Requests that these sent in addition to those of this report, those for robots.txt included.
     pub additional_requests: u64,
-    /// The attempts among them that were killed, or died with their machine.
+    /// The attempts among them that reported no end: killed, lost with their machine, or still running.
     #[serde(default)]
     pub died_attempts: u32,
     /// The attempts among those that left no count of their requests: their requests are counted until their last second.
@@ -61,7 +61,7 @@ pub struct OtherAttempt {
     pub attempt: String,
     /// Requests that it sent.
     pub requests: u64,
-    /// True if it reported its end; otherwise it was killed, or died with its machine.
+    /// True if it reported its end; otherwise it was killed, was lost with its machine, or still runs.
     pub has_ended: bool,
     /// True if these are all of its requests; otherwise those until its last second.
     #[serde(default)]

@@ -41,7 +41,8 @@ pub(crate) const SUSPENSION: &str = "suspension";
 /// The order says what the figures are worth, not what is worse. A graver finding makes the question of a lesser one moot:
 ///
 /// - Figures that are not of the whole run ([`Incomplete`](Self::Incomplete)) may be missing the very requests that another finding is about.
-/// - Where all requests were within the warm-up, or robots.txt forbids all items ([`NothingMeasured`](Self::NothingMeasured)), there are no figures to judge.
+/// - Where all requests were within the warm-up, or all items were skipped because of robots.txt
+///   ([`NothingMeasured`](Self::NothingMeasured)), there are no figures to judge.
 /// - Where too many requests failed ([`TargetLimited`](Self::TargetLimited)), the figures are about failures, and a quiet machine or a faster
 ///   client would only measure them better.
 /// - A disturbance ([`Disturbed`](Self::Disturbed)) has to be excluded by another run before a limit of the client is worth mending. Where
@@ -67,7 +68,7 @@ pub enum Verdict {
     Disturbed,
     /// Too many requests failed, were throttled, cut off at the end or never sent.
     TargetLimited,
-    /// Every request was within the warm-up, or robots.txt forbids every item.
+    /// Every request was within the warm-up, or every item was skipped because of robots.txt.
     NothingMeasured,
     /// A part is missing, or the parts do not add up.
     Incomplete,

@@ -95,7 +95,7 @@ fn unsent(report: &Report) -> Option<String> {
     let skipped = report.ledger.skipped;
     is_unsent(report).then(|| match skipped {
         0 => "No request was sent, so there are no figures".to_owned(),
-        _ => format!("No request was sent: robots.txt forbids {}", counted(skipped, "item")),
+        _ => format!("No request was sent: {} skipped because of robots.txt", counted(skipped, "item")),
     })
 }
 

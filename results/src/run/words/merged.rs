@@ -90,7 +90,7 @@ pub(super) fn finished_before(report: &Report) -> Option<(u64, &'static str)> {
 pub(super) fn others(report: &Report) -> Table {
     let row = |other: &OtherAttempt| {
         let sent = if other.is_counted { grouped(other.requests) } else { format!(">= {}", grouped(other.requests)) };
-        let end = if other.has_ended { "ended, not published" } else { "died" };
+        let end = if other.has_ended { "ended, not published" } else { "no end reported" };
         vec![other.part.to_string(), other.attempt.clone(), sent, end.to_owned()]
     };
     let others = report.merged.iter().flat_map(|merged| &merged.others);

@@ -128,7 +128,7 @@ fn ending(report: &Report) -> String {
         (None, None) if report.storage_failure.is_some() => stopped(&format!(" by {STORAGE_FAILURE}")),
         (None, Some(threshold)) => stopped(&format!(" by --stop-if '{threshold}'")),
         (None, None) if is_unsent(report) && report.ledger.skipped > 0 => {
-            "nothing was sent: robots.txt forbids it".to_owned()
+            "nothing was sent because of robots.txt".to_owned()
         }
         (None, None) if is_unsent(report) => "nothing was sent".to_owned(),
         (None, None) => format!("finished after {after}{limit}"),

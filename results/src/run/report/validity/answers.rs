@@ -205,9 +205,10 @@ fn failures(evidence: &Evidence<'_>) -> String {
 /// A run of which nothing was measured.
 pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> CheckResult {
     let Evidence { plan, shards, totals, ledger, .. } = evidence;
-    if totals.attempts == 0 && ledger.skipped > 0 {
+    if totals.attempts == 0 && ledger.skipped > 0 && ledger.skipped + ledger.not_attempted == ledger.planned {
         return CheckResult::perhaps(Some(format!(
-            "robots.txt forbids all items of the run ({}), so nothing was measured. Crawl other URLs, or use --robots ignore if you may",
+            "all {} items that the run reached were skipped because of robots.txt, so no request was sent. Crawl other URLs, or use \
+             --robots ignore if you are allowed to",
             grouped(ledger.skipped)
         )));
     }

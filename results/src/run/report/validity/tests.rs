@@ -822,7 +822,11 @@ fn g_a_measured_time() {
         run.counters = Counters::default();
         run.ledger.items = ItemCounts { skipped: 1_000, ..ItemCounts::default() };
     };
-    trips(Verdict::NothingMeasured, &["robots.txt forbids all items of the run (1,000)"], forbidden);
+    trips(
+        Verdict::NothingMeasured,
+        &["all 1,000 items that the run reached were skipped because of robots.txt"],
+        forbidden,
+    );
 }
 
 #[test]
