@@ -239,14 +239,14 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
     let cases: [(Change, &str); 10] = [
         (
             |_, record| record.run_id = "other".to_owned(),
-            "part-00001/RESULT: its run is other, and that of the plan is synthetic",
+            "part-00001/RESULT: its run is other, but the plan has synthetic",
         ),
         (|_, record| record.schema = "other".to_owned(), "its schema is `other`"),
-        (|_, record| record.plan = "other".to_owned(), "its plan is other"),
+        (|_, record| record.plan = "other".to_owned(), "its plan's checksum is other"),
         (|_, record| record.program = "other".to_owned(), "its program is other"),
-        (|_, record| record.part = 2, "its part is 2 of 3, and that of the plan is 1 of 3"),
+        (|_, record| record.part = 2, "its part is 2 of 3, but the plan has 1 of 3"),
         (|_, record| record.ids.start -= 1, "its range of IDs is 39..80"),
-        (|_, record| record.ids.end += 1, "its range of IDs is 40..81, and that of the plan is 40..80"),
+        (|_, record| record.ids.end += 1, "its range of IDs is 40..81, but the plan has 40..80"),
         (|_, record| record.whole = false, "its end is not whole"),
         (|_, record| record.attempt = "../a".to_owned(), "`../a` is not the name of a directory"),
         (|directory, _| fs::write(directory.attempt(1, "a-1").join("frames"), "x").unwrap(), "frames' length"),
