@@ -156,9 +156,8 @@ impl Color {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done, every threshold passed. Without thresholds that is any run that
-       ended, even one whose requests all failed: give --max-error-rate 1%,
-       or --strict
+  0    done; every threshold passed. Without thresholds, 0 even if every
+       request failed: use --max-error-rate 1% or --strict
   1    could not start or complete
   2    usage
   3    a threshold failed (99 with `run --k6-exit-codes`); selftest: a row

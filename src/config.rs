@@ -31,16 +31,18 @@ const FILE: &str = "CRAWLMARK_CONFIG";
 const FLAG: &str = "--config";
 const PRINT: &str = "--print-config";
 
-/// Arguments that say the same in different ways. One of a group that is typed or in the environment replaces the others in the
+/// Flags that set the same thing. One of a group that is typed or in the environment replaces the others in the
 /// file, as it replaces itself. Whatever else cannot be used together is refused: `--target-latency` must not turn a crawl of the
 /// file's URL into one of the bundled target.
-const ALTERNATIVES: [&[&str]; 12] = [
+const ALTERNATIVES: [&[&str]; 14] = [
     &["url", "urls"],
     &["requests_file", "urls"],
     &["body", "body_file", "json_body"],
     &["auth", "bearer_env"],
     &["cacert", "insecure"],
+    &["proxy_auth", "proxy_auth_file"],
     &["json", "output_format"],
+    &["json", "markdown"],
     &["disable_keepalive", "max_requests_per_connection"],
     &["resume", "save"],
     &["resume", "save_fields"],
@@ -93,7 +95,7 @@ impl Config {
         let typed_file = typed.get_one::<PathBuf>("config");
         let named = typed_file.cloned().or_else(|| variables.file.clone().map(PathBuf::from));
         let file = named.map(|path| File::read(path, command, &program)).transpose()?;
-        // The variable may be set for several commands, of which some need no settings.
+        // The variable may name a file for several commands.
         if let (Some(file), true) = (&file, typed_file.is_some()) {
             file.check_has(name)?;
         }

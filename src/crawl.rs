@@ -166,7 +166,7 @@ pub struct CrawlOptions {
     pub robots: Option<Arc<Vec<Option<Robots>>>>,
     /// Session of a saved crawl; none without `--save`.
     pub session: Option<Session>,
-    /// Counters of the attempts of which a request was sent, by shard, that outlive the shards' processes; none if nobody reads them.
+    /// Counters of the attempts of which a request was sent, by shard, that outlive the shards' processes; none if they are not recorded.
     pub sent: Option<Rc<FileCounters>>,
 }
 

@@ -1,7 +1,6 @@
 //! `crawlmark completions` and `crawlmark man`: what shells and man read, made of the flags themselves.
 
 use std::fs;
-use std::io::ErrorKind;
 
 use clap::CommandFactory;
 use clap_complete::generate;
@@ -26,16 +25,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<u8, Error> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     if let Some(place) = &args.out {
-        match fs::create_dir(place) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(Error::Usage(format!(
-                    "--out {place}: the directory that it is in does not exist. Check the path, or make it: mkdir -p {place}",
-                    place = place.display()
-                )));
-            }
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(Error::unwritable(place)(error)),
-            _ => {}
-        }
+        fs::create_dir_all(place).map_err(Error::unwritable(place))?;
         clap_mangen::generate_to(command, place).map_err(Error::unwritable(place))?;
     } else {
         let mut page = Vec::new();

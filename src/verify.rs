@@ -39,7 +39,9 @@ fn text(audit: &Audit) -> String {
     let Audit { directory, planned, recorded, sessions, segments, attempts, .. } = audit;
     let state = match (planned - recorded, audit.missing.as_deref(), audit.parts) {
         (0, ..) => "complete".to_owned(),
-        (left, Some([]), _) => format!("{} items left", grouped(left)),
+        (left, Some([]), _) => {
+            format!("{} items left, although every part has a result; see the violations", grouped(left))
+        }
         (left, Some(missing @ [first, ..]), Some(parts)) => format!(
             "{} items left; {}. Run {} (`crawlmark run --plan {directory}/plan.json --node {first}/{parts} --into {directory}`)",
             grouped(left),

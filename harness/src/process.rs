@@ -368,8 +368,7 @@ pub fn own_usage() -> Usage {
     }
 }
 
-/// Return the greatest error of this machine's calendar clock against UTC, where a program keeps it by NTP or PTP; none where none does.
-/// Source: adjtimex(2), `maxerror`, which grows from one correction to the next.
+/// Return the kernel's bound on the error of the calendar clock; none if it is not synchronized by NTP or PTP. Source: adjtimex(2).
 #[expect(unsafe_code, reason = "adjtimex has no safe form")]
 #[must_use]
 pub fn clock_error() -> Option<Duration> {

@@ -85,9 +85,9 @@ pub(crate) enum SlotsError {
     },
     /// The files were removed.
     #[error(
-        "{}: the files of the slots are gone, as seen for {}, so no part can start. When no part runs any more, remove the directory and run the \
-         part again: the first part makes new slots",
-        place.display(), humantime::format_duration(*tried)
+        "{place} has had no slot files for {}, so no part can start. When no part is running or waiting, remove {place} and run the part \
+         again: it makes new slots",
+        humantime::format_duration(*tried), place = place.display()
     )]
     Gone {
         /// Directory of the slots.

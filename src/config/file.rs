@@ -133,7 +133,7 @@ fn explained(line: &str, command: &Command, error: &str) -> String {
     match value.as_bytes().first() {
         None | Some(b'"' | b'\'' | b'[' | b'{') => format!("`{key}`: {error}, as in {key} = {}", example(argument)),
         _ if is_switch(argument) => format!("`{key}` is true or false, as in {key} = true"),
-        _ => format!("the value of `{key}` is a text, which needs quotes: {key} = {}", own_example(argument, value)),
+        _ => format!("`{key}` is a string and needs quotes: {key} = {}", own_example(argument, value)),
     }
 }
 

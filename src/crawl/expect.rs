@@ -40,7 +40,7 @@ pub enum Expect {
 /// | an answer is | when |
 /// |---|---|
 /// | a challenge | it says so, or is markup in the place of what was expected, whatever statuses are listed |
-/// | throttled | it throttles, whatever statuses are listed: no list makes a crawl ignore limits |
+/// | throttled | it is a throttling response (429, 503 with Retry-After), even if its status is listed |
 /// | good | its status is listed, by default 200 to 299, and its body is as expected |
 /// | a wrong body | its status is listed, and its body is not as expected |
 /// | not found | its status is 404 or 410, and not listed |

@@ -94,7 +94,7 @@ impl PartRun {
         }
         args.threshold.clear();
         (args.slo_p99, args.max_error_rate) = (None, None);
-        // A scheduler that saw the exit code of an invalid measurement would have it made again until it is valid.
+        // A scheduler would repeat an invalid measurement until it is valid.
         args.strict = false;
         Ok(Beginning::Part(Box::new(Self {
             attempt,
@@ -183,7 +183,7 @@ fn is_published(result: &std::path::Path) -> String {
 }
 
 /// Reason for the end of a part that lost its slot.
-const SLOT_LOST: &str = "its slot was taken after it had not renewed the lease";
+const SLOT_LOST: &str = "its lease expired and another attempt took its slot";
 
 const fn unfinished(part: Part, why: &'static str) -> Error {
     let Part { part, of } = part;
@@ -310,7 +310,7 @@ impl<'a> PartSeconds<'a> {
         let (slot, lost_slot, lapsed) = (held.slot(), held.is_lost(), held.lapsed());
         // The shards' processes are gone.
         drop(self.slot);
-        // The machine's clock may have been set meanwhile.
+        // The machine's clock may have been set during the crawl.
         let (started_at_us, ran_us) = (unix_us(record.started_at), now.since(record.start) / 1_000);
         written.map(|()| PartOutcome {
             whole: !record.was_stopped() && record.shards.iter().all(|shard| shard.fault.is_none()),

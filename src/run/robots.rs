@@ -68,7 +68,7 @@ impl Lease<'_, '_> {
         self.0.as_ref().is_some_and(|slot| slot.is_lost())
     }
 
-    /// Check that nobody has taken the slot.
+    /// Check that the slot is still held.
     ///
     /// # Errors
     /// When the part cannot go on.
@@ -122,7 +122,7 @@ pub(super) fn obey(
             resolved.plan.workload.insert(PER_HOST_RATE_FROM.to_owned(), "crawl-delay of robots.txt".to_owned());
         }
         resolved.plan = resolved.plan.clone().validate().map_err(|error| {
-            Error::Usage(format!("robots.txt asks for {delay} s between requests, and {error}. Or use --robots ignore"))
+            Error::Usage(format!("robots.txt requires {delay} s between requests, and {error}. Or use --robots ignore"))
         })?;
     }
     if let Some(rate) = resolved.plan.rate {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crawlmark_results::run::result_dir::{self, PAGE, ResultDir, holds_measurements, is_news};
+use crawlmark_results::run::result_dir::{self, PAGE, ResultDir, holds_measurements, is_announced, mark_announced};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::StudyResult;
 
@@ -29,12 +29,11 @@ pub(crate) fn directory(keep: &OutputArgs, name: &str, resumed: Option<&Path>) -
     Ok(directory)
 }
 
-/// A note on what earlier runs that were never finished left beside `out`, but for one that is `resumed`. Each directory is named once: by
-/// later runs no more.
+/// Note the unfinished directories of earlier runs beside `out`, except `resumed`. Each is named once.
 pub(crate) fn left_over(out: &Path, resumed: Option<&Path>) -> String {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut left = result_dir::left_over(parent);
-    left.retain(|left| resumed.is_none_or(|resumed| left.file_name() != resumed.file_name()) && is_news(left));
+    left.retain(|left| resumed.is_none_or(|resumed| left.file_name() != resumed.file_name()) && !is_announced(left));
     let note = |path: &PathBuf| {
         let what = if holds_measurements(path) { "with its measurements" } else { "without measurements" };
         format!(
@@ -42,8 +41,12 @@ pub(crate) fn left_over(out: &Path, resumed: Option<&Path>) -> String {
             path.display()
         )
     };
-    let mut notes: String = left.iter().take(NAMED).map(note).collect();
-    if let Some(more) = left.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    let (named, others) = left.split_at(left.len().min(NAMED));
+    let mut notes: String = named.iter().map(note).collect();
+    for path in &named {
+        mark_announced(path);
+    }
+    if let more @ 1.. = others.len() {
         notes.extend([format!("note: {more} more such directories are in {}: .*.partial\n", parent.display())]);
     }
     notes
@@ -143,6 +146,15 @@ mod tests {
         assert!(!said.contains(".a.1.partial") && said.contains(".b.1.partial"), "{said}");
         let said = left_over(&home.path().join("out"), None);
         assert!(said.contains("left a directory without measurements; ") && said.contains(".a.1.partial"), "{said}");
+        assert_eq!(left_over(&home.path().join("out"), None), "");
+        // Those that are only counted are named by a later run.
+        for number in 1..=NAMED + 2 {
+            std::fs::create_dir(home.path().join(format!(".c.{number}.partial"))).unwrap();
+        }
+        let said = left_over(&home.path().join("out"), None);
+        assert!(said.lines().count() == NAMED + 1 && said.contains("note: 2 more such directories"), "{said}");
+        let said = left_over(&home.path().join("out"), None);
+        assert!(said.lines().count() == 2 && said.contains(".c.4.partial") && said.contains(".c.5.partial"), "{said}");
         assert_eq!(left_over(&home.path().join("out"), None), "");
     }
 }

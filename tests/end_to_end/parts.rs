@@ -180,7 +180,8 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     let additional = report.count("/merged/additional_requests");
     assert!(additional >= RATE, "{:?}", report.json()["merged"]);
     // A shard counts a request right before it sends it, and may be killed in between.
-    let unsent = report.count("/totals/attempts_sent") + additional - count(&books, "/requests");
+    let counted = report.count("/totals/attempts_sent") + additional;
+    let unsent = counted.checked_sub(count(&books, "/requests")).expect("the target saw more than was counted");
     assert!(unsent <= 2, "{unsent} requests that the target did not see");
 }
 
@@ -347,7 +348,7 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails_and_a_clock_tha
     let says = |text: &str| wait_for(text, || part.stderr().contains(text).then_some(()));
     says("Part 0/2 waits for a slot: the only one is in use.\n");
     fs::rename(&slots, &away).unwrap();
-    says("slots cannot be used: No such file or directory (os error 2). It gives up after 1m.\n");
+    says("slots cannot be used: No such file or directory (os error 2). The part gives up after 1m.\n");
     let status = parts.status(0).unwrap();
     assert_eq!((&status["state"], &status["slot"]), (&json!("waiting"), &Value::Null));
     assert_eq!(target.books()["requests"], json!(0));
@@ -362,13 +363,14 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails_and_a_clock_tha
     fs::remove_file(parts.result(0)).unwrap();
     let said = part.end().code(&[0]).stderr;
     for text in [
-        "Part 0/2 has slot 0/1 after 1",
+        "Part 0/2 has slot 0/1 after ",
         "20 in this part",
         "0/1, with an equal share of the plan's 200/s and 4 connections",
     ] {
         assert!(said.contains(text), "{text}: {said}");
     }
-    assert_eq!(parts.slots(), ["slot-00000.0000000007.free"]);
+    let slots = parts.slots();
+    assert!(matches!(&*slots, [name] if name.starts_with("slot-00000.") && name.ends_with(".free")), "{slots:?}");
     // Its clock was set while it waited: that is no hour of the crawl.
     parts.start(1).end().code(&[0]);
     let ahead_us = report_of(&parts.result(0))["clock"]["ahead_us"].as_i64().unwrap();
@@ -420,7 +422,7 @@ fn a_part_keeps_its_slot_while_it_fetches_robots_txt_and_ends_if_it_loses_it() {
         });
         let ended = part.end().code(&[1]);
         is_free.store(true, Ordering::SeqCst);
-        let why = "finish part 0/1: its slot was taken after it had not renewed the lease. Run it again";
+        let why = "finish part 0/1: its lease expired and another attempt took its slot. Run it again";
         assert!(ended.stderr.contains(why), "{}", ended.stderr);
         assert_eq!(items.load(Ordering::SeqCst), 20, "nothing more was sent");
         assert_eq!(parts.slots(), ["slot-00000.0000000009.other"]);
@@ -450,6 +452,7 @@ fn a_part_pauses_while_its_lease_cannot_be_renewed_and_then_goes_on() {
     report.assert_states(&[("ok", IDS)]);
     assert_eq!(target.books()["requests"], json!(IDS));
     assert_eq!(report.text("/validity/verdict"), "disturbed");
-    let reasons = report.at("/validity/reasons").to_string();
-    assert!(reasons.contains("could not renew its lease of the budget for "), "{reasons}");
+    // The merged report names the first reason of a part, which may be a machine that was disturbed, too.
+    let record = fs::read_to_string(parts.result(0)).unwrap();
+    assert!(record.contains("could not renew its lease of the budget for "), "{record}");
 }

@@ -71,8 +71,7 @@ impl SlotShare {
         u32::try_from(self.of(total.into())).unwrap_or(u32::MAX)
     }
 
-    /// Return the share of a rate. Where requests do not divide, there are as many in a period that is longer by the number of slots, so that
-    /// none is lost to rounding.
+    /// Return this slot's share of a rate: fewer permits if they divide evenly, otherwise a longer period.
     fn of_rate(self, rate: Rate) -> Rate {
         let of = u64::from(self.of);
         if rate.permits.is_multiple_of(of) {

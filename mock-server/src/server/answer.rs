@@ -112,7 +112,7 @@ impl Answers {
         let (mut parts, incoming) = request.into_parts();
         let gateway = self.gateway.as_ref().filter(|_| Gateway::concerns(&parts));
         let is_own = gateway.is_none() && !admin::is_admin(parts.uri.path());
-        // Now, and not when the future runs: of a client that has left already the HTTP library drops it before that (hyper 1.12).
+        // Count now: hyper 1.12 drops the future unpolled if the client has left.
         let arrival = is_own.then(|| self.arrived(&parts));
         async move {
             match (arrival, gateway) {

@@ -124,7 +124,7 @@ mod tests {
     use tokio::time::timeout;
 
     /// Far beyond what the test waits for: it ends one that would otherwise hang.
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     /// Runs `test` with one connection that was accepted: the client's end, and what serves the other one until it is told to stop.
     fn with_connection<Test: Future<Output = ()>>(
@@ -144,8 +144,8 @@ mod tests {
             let (far, address) = listener.accept().await.unwrap();
             let stop = Rc::new(Stop::default());
             let answers = Answers::new(&state, address.ip()).ok().unwrap();
-            let told = Rc::clone(&stop);
-            test(near, Box::pin(async move { serve(far, answers, &entrance, &told).await }), stop).await;
+            let signal = Rc::clone(&stop);
+            test(near, Box::pin(async move { serve(far, answers, &entrance, &signal).await }), stop).await;
         });
     }
 
@@ -153,9 +153,9 @@ mod tests {
     fn is_told_to_stop_after<Client: Future<Output = TcpStream>>(client: impl FnOnce(TcpStream) -> Client) {
         with_connection(&Shared::new().unwrap(), async |near, serving, stop| {
             let served = tokio::task::spawn_local(serving);
-            let mut near = timeout(PATIENCE, client(near)).await.expect("no answer");
+            let mut near = timeout(TIMEOUT, client(near)).await.expect("no answer");
             stop.now();
-            timeout(PATIENCE, served).await.expect("an idle connection is not kept").unwrap();
+            timeout(TIMEOUT, served).await.expect("an idle connection is not kept").unwrap();
             let mut rest = Vec::new();
             near.read_to_end(&mut rest).await.unwrap();
             assert!(rest.is_empty());
@@ -188,7 +188,7 @@ mod tests {
             let request = b"GET /items/2 HTTP/1.1\r\nhost: a\r\n\r\n";
             assert_eq!(near.try_write(request).unwrap(), request.len());
             drop(near);
-            timeout(PATIENCE, served).await.expect("the connection has ended").unwrap();
+            timeout(TIMEOUT, served).await.expect("the connection has ended").unwrap();
         });
         assert_eq!(Ledger::read(&shared).requests, 2);
     }

@@ -6,15 +6,16 @@
 //! valid.
 //!
 //! A condition is what has to hold, as k6's thresholds and every other tool's are. An undecided one neither holds nor is
-//! broken: a percentile is judged only with [`SAMPLES_BEYOND`] samples beyond it, unless more of fewer samples break it, and one that is only known to be no less
-//! than its value breaks `<` when that value does, and leaves it undecided otherwise.
+//! broken. A percentile needs [`SAMPLES_BEYOND`] samples beyond it. With fewer samples it can still fail, if more than that
+//! many break the limit. One that is only known to be no less than its value breaks `<` when that value does, and leaves it
+//! undecided otherwise.
 //!
 //! | room | for |
 //! |---|---|
 //! | `metric` | metrics by name, and their units |
 //! | `measured` | measured value of a metric, or the reason for none |
 //! | `condition`, `parse` | conditions, and their parser |
-//! | `shortage` | conditions that a planned run cannot decide |
+//! | `shortage` | conditions that cannot pass in a planned run |
 //! | `live` | conditions watched during the run, and their verdicts |
 
 mod condition;

@@ -27,7 +27,7 @@ use std::time::SystemTime;
 
 pub(crate) use self::agreement::is_inside;
 pub use self::agreement::{agree, read_round};
-pub use self::left::{holds_measurements, is_news, left_over};
+pub use self::left::{holds_measurements, is_announced, left_over, mark_announced};
 pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::logged::{LogError, LogProgress, Wrong, recut};
 use self::made::replace;

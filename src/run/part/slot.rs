@@ -118,7 +118,7 @@ impl Spoken {
         };
         let why = match failing {
             Some((_, fault)) => format!(
-                "{} cannot be used: {fault}. It gives up after {}",
+                "{} cannot be used: {fault}. The part gives up after {}",
                 attempt.directory().slots().display(),
                 humantime::format_duration(TOLERANCE)
             ),
@@ -191,9 +191,9 @@ impl PartRun {
             let ahead = rests.max(until_start);
             if ahead > NOTABLE_WAIT {
                 let what =
-                    if until_start > rests { "the common start" } else { "the next request that the rate allows" };
+                    if until_start > rests { "for the common start" } else { "until the rate allows its next request" };
                 let ahead = humantime::format_duration(Duration::from_secs(ahead.as_secs()));
-                say(&format!("Part {} waits {ahead} for {what}.\n", attempt.part()));
+                say(&format!("Part {} waits {ahead} {what}.\n", attempt.part()));
             }
             wait_for_start(&mut slot, ahead, (held, clock))
         });

@@ -76,8 +76,8 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
     }
 }
 
-/// Measure the metric of `condition` from the report of a run. A percentile with too few samples is known to be no less than a value, if
-/// that breaks the condition: more samples than may lie beyond it do, so that it is broken however fast the missing ones were.
+/// Measure the metric of `condition` from the report of a run. With too few samples, return a lower bound if it breaks the condition: enough
+/// samples exceed the limit that fast ones could not make up for them.
 #[must_use]
 pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
     let seen = of_report(condition.metric, report);
@@ -88,8 +88,7 @@ pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
     least.filter(|least| condition.judge(least) == Some(false)).unwrap_or(seen)
 }
 
-/// The greatest value that [`SAMPLES_BEYOND`] samples lie beyond, µs: the percentile of a run with just enough samples, of which the missing
-/// ones took no time.
+/// Return the greatest value that [`SAMPLES_BEYOND`] samples exceed, µs: a lower bound of the percentile.
 fn exceeded_by_enough(latency: &Latency) -> Option<f64> {
     let all = latency.count + latency.censored;
     let rank = all.checked_sub(SAMPLES_BEYOND).filter(|rank| *rank > 0)?;

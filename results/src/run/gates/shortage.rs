@@ -1,4 +1,4 @@
-//! Finds objectives that a planned run cannot decide for lack of samples, before anything is sent.
+//! Find objectives that cannot pass in a planned run for lack of samples.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shortage {
     condition: Condition,
-    /// Samples that decide it.
+    /// Samples needed to pass.
     needed: u64,
     /// Samples that the run makes at most.
     most: u64,
@@ -29,7 +29,7 @@ pub struct Shortage {
 }
 
 impl Objective {
-    /// The shortage of samples that leaves this objective undecided whatever a run of `plan` meets; none when it can be decided.
+    /// Return the shortage that keeps this objective from passing; none if it can pass.
     #[must_use]
     pub fn shortage(&self, plan: &RunPlan) -> Option<Shortage> {
         let Condition { metric, window, .. } = self.condition;

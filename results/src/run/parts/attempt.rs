@@ -46,7 +46,7 @@ pub struct AttemptRecord {
     pub finished_at_us: u64,
     /// Its machine's clock, compared with that of the directory's file server; null if that could not be read.
     pub clock: Option<ClockReading>,
-    /// Greatest error of its machine's clock against UTC, where NTP or PTP keeps it, µs; null where none does.
+    /// Greatest error of its machine's clock against UTC, µs, as reported by the kernel; null if it is not synchronized.
     #[serde(default)]
     pub clock_error_us: Option<u64>,
     /// IDs that earlier attempts had saved, and that it took over: no items of its own.

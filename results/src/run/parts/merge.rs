@@ -389,10 +389,11 @@ fn judge(report: &mut Report, attempts: &[AttemptRecord]) {
     let found = (merged.additional_requests > 0 || merged.uncounted_attempts > 0).then(|| {
         let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
         format!(
-            "{} beside the merged ones sent {uncounted}{} in addition, so the target had more to do than these figures show. Repeat the crawl \
+            "{} that {} not count sent {uncounted}{}, so the target had more to do than these figures show. Repeat the crawl \
              before relying on its times",
             counted(merged.other_attempts.into(), "attempt"),
-            counted(merged.additional_requests, "request")
+            if merged.other_attempts == 1 { "does" } else { "do" },
+            counted(merged.additional_requests, "more request")
         )
     });
     report.validity.check("attempts beside the merged ones", found, Verdict::Disturbed);

@@ -165,7 +165,7 @@ impl PartsWatch {
         Self { directory, plan, lost_after, parts, next: [0; 2] }
     }
 
-    /// Read up to `most` parts, at least 1: a quarter of them may be of those that nobody crawls. A part that cannot be read stays as it was
+    /// Read up to `most` parts, at least 1: a quarter of them may be of those that are not being crawled. A part that cannot be read stays as it was
     /// ([`PartsOverview::unread`]).
     ///
     /// # Errors
@@ -208,7 +208,7 @@ impl PartsWatch {
                 seen.attempts.push(AttemptSeen::new(name.clone(), now));
             }
             let attempt = &mut seen.attempts[at];
-            attempt.hear(status, now);
+            attempt.record(status, now);
             attempt.has_ended = attempt.status.state == AttemptState::Ended && file(PartsDirectory::ATTEMPT).exists();
         }
         if seen.published.is_none() {
@@ -266,8 +266,9 @@ impl PartsWatch {
             *count += 1;
             match (state, attempt) {
                 (PartState::Done, counts) => {
-                    all.items += plan.ids(part).len();
-                    all.items_failed += counts.map_or(0, |attempt| attempt.status.failed);
+                    all.items = all.items.saturating_add(plan.ids(part).len());
+                    let failed = counts.map_or(0, |attempt| attempt.status.failed);
+                    all.items_failed = all.items_failed.saturating_add(failed);
                 }
                 (PartState::Running | PartState::Waiting, Some(attempt)) => {
                     let before = attempt.finished_before(plan.ids(part).len());

@@ -142,7 +142,7 @@ impl PlanFile {
     /// # Errors
     /// When a value has no form in JSON.
     pub fn into_text(mut self) -> Result<String, serde_json::Error> {
-        // Of what will be read, not of what was meant.
+        // Hash what a reader will parse: a float may change when it is written.
         self.checksum = checksum(serde_json::from_str(&serde_json::to_string(&self)?)?);
         Ok(serde_json::to_string_pretty(&self)? + "\n")
     }

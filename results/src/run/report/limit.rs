@@ -1,7 +1,7 @@
 //! The limit that requests waited for: told by what the plan limits, by how long each limit held, and by what was in flight.
 
 use super::{BindingReport, PER_HOST_RATE_FROM, Report, ShardReport, share};
-use crate::show::text::{counted, grouped};
+use crate::show::text::{counted, grouped, micros};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::wire::Binding;
 
@@ -143,11 +143,11 @@ impl LimitName {
                 raise("--per-host-connections", plan.per_host.connections.map(|n| n.to_string()))
             }
             Self::PerHostRate if is_crawl_delay(plan) => {
-                let allowed = plan
-                    .per_host
-                    .rate
-                    .map_or_else(String::new, |rate| format!(" to the {rate} that it allows each host"));
-                format!("Lower --rate{allowed}, or use --robots ignore if you may")
+                let allowed = plan.per_host.rate.map_or_else(String::new, |rate| {
+                    let period_us = rate.period_ns as f64 / rate.permits.max(1) as f64 / 1e3;
+                    format!(": robots.txt allows 1 request per {} to each host", micros(period_us))
+                });
+                format!("Lower --rate{allowed}. Or use --robots ignore if you are allowed to")
             }
             Self::PerHostRate => raise("--per-host-rate", plan.per_host.rate.map(|rate| rate.to_string())),
             Self::Pause => "Lower --rate, or use --on-throttle count to send requests anyway".to_owned(),

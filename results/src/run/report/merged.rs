@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Part of the time in which slots are idle, from which on words say so.
+/// Share of idle slot time that is worth mentioning.
 const NOTABLE_IDLE: f64 = 0.05;
 
 /// Parts of a merged report.
@@ -30,7 +30,7 @@ pub struct MergedReport {
     /// Greatest error in the alignment of the parts' seconds, µs: rounding to whole seconds, and the error of the machines' clocks. Null if
     /// the error of a clock is unknown.
     pub aligned_within_us: Option<u64>,
-    /// Greatest error of a machine's clock against UTC, by the NTP or PTP that keeps it, µs. Null if the clock of a machine is not kept.
+    /// Greatest error of a machine's clock against UTC, µs, as reported by the kernel. Null if a machine's clock is not synchronized.
     #[serde(default)]
     pub clock_error_us: Option<u64>,
     /// Parts that started more than a second after the plan's common start: all that had to wait for a slot. Absent if the plan has none.

@@ -1,7 +1,7 @@
 //! Directories of results that were never finished: left by a run that was killed, or that failed after it had measured.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::{LOG, RESULT, foreign};
@@ -10,8 +10,8 @@ use crate::studies::capacity::JOURNAL;
 /// The ending of a directory's name until it is finished.
 pub(super) const PARTIAL: &str = ".partial";
 
-/// Name of an empty file in an unfinished directory that users were told of.
-const TOLD: &str = "told";
+/// Name of an empty file in an unfinished directory that was announced to users.
+const ANNOUNCED: &str = "announced";
 
 /// The ending of a file of what the processes of a round said.
 const OUTPUT: &str = ".log";
@@ -67,7 +67,7 @@ pub fn holds_measurements(directory: &Path) -> bool {
         match name.to_str() {
             _ if path.is_dir() => holds_measurements(&path),
             Some(RESULT) => true,
-            Some(TOLD) => false,
+            Some(ANNOUNCED) => false,
             // Before the first second there are comments.
             Some(LOG) => has_line(&path, |_, line| line.starts_with("Tag=")),
             // The first line names the search.
@@ -87,11 +87,15 @@ fn has_line(path: &Path, is_one: impl Fn(usize, &str) -> bool) -> bool {
     BufReader::new(file).lines().map_while(Result::ok).enumerate().any(|(number, line)| is_one(number, &line))
 }
 
-/// Return true the first time that it is called for an unfinished directory, by whichever process: users are told of it once. Always
-/// true where nothing can be written.
+/// True if users were told of an unfinished directory.
 #[must_use]
-pub fn is_news(directory: &Path) -> bool {
-    !matches!(File::create_new(directory.join(TOLD)), Err(error) if error.kind() == ErrorKind::AlreadyExists)
+pub fn is_announced(directory: &Path) -> bool {
+    directory.join(ANNOUNCED).exists()
+}
+
+/// Remember that users were told of an unfinished directory. Where nothing can be written, they will be told again.
+pub fn mark_announced(directory: &Path) {
+    let _ = File::create(directory.join(ANNOUNCED));
 }
 
 /// Unfinished directories in `runs` that no process writes any more, in order of their names.

@@ -38,13 +38,14 @@ pub(super) fn row(merged: &MergedReport) -> String {
     if merged.robots_requests > 0 {
         let _ = write!(row, "\n{} for robots.txt before the parts began", counted(merged.robots_requests, "request"));
     }
-    if other_attempts > 0 {
+    if merged.additional_requests > 0 {
         let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
         let _ = write!(
             row,
-            "\n{} beside them sent {uncounted}{} in addition",
+            "\n{} that {} not count sent {uncounted}{}",
             counted(other_attempts.into(), "attempt"),
-            counted(merged.additional_requests, "request")
+            if other_attempts == 1 { "does" } else { "do" },
+            counted(merged.additional_requests, "more request")
         );
     }
     row
@@ -53,18 +54,18 @@ pub(super) fn row(merged: &MergedReport) -> String {
 /// Explain a rate that was not reached because slots were idle; none where they were in use.
 pub(super) fn idle_slots(report: &Report) -> Option<String> {
     let used = partly_used(report)?;
-    Some(format!("the slots were in use for {} of the time", rounded_percent(used)))
+    Some(format!("slots were in use {} of the time", rounded_percent(used)))
 }
 
 fn partly_used(report: &Report) -> Option<f64> {
     report.merged.as_ref().and_then(MergedReport::partly_used)
 }
 
-/// Explain a budget of which `used` was used: where slots were idle, what was used of the shares of the others. Words that follow it, or none.
+/// Explain a budget that was not used up because slots were idle; empty otherwise.
 pub(crate) fn idle_budget(report: &Report, used: f64) -> String {
     match (idle_slots(report), partly_used(report).filter(|in_use| *in_use > 0.0)) {
         (Some(idle), Some(in_use)) => {
-            format!(": {idle} and used {} of their shares then", rounded_percent((used / in_use).min(1.0)))
+            format!(": {idle} and used {} of their share", rounded_percent((used / in_use).min(1.0)))
         }
         _ => String::new(),
     }
@@ -75,7 +76,7 @@ pub(super) fn is_partly_used(report: &Report) -> bool {
     partly_used(report).is_some()
 }
 
-/// Return the time that parts of the time are of.
+/// Return what the shares of time refer to.
 pub(crate) fn time(report: &Report) -> &'static str {
     if is_partly_used(report) { "the time in which parts ran" } else { "the time" }
 }

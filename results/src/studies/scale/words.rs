@@ -117,8 +117,9 @@ fn times(ratio: f64) -> String {
 }
 
 /// ` (7.84 to 8.01)`; nothing of a single value.
-fn range(estimate: &Estimate, told: impl Fn(f64) -> String) -> String {
-    estimate.interval.map_or_else(String::new, |between| format!(" ({} to {})", told(between.low), told(between.high)))
+fn range(estimate: &Estimate, format: impl Fn(f64) -> String) -> String {
+    let Some(between) = estimate.interval else { return String::new() };
+    format!(" ({} to {})", format(between.low), format(between.high))
 }
 
 /// `97 % efficient (96.0 to 99.0 %)`. More than 100 % is claimed only where chance is excluded.
@@ -177,8 +178,8 @@ fn table(curve: &Curve) -> Table {
         Column::numbers("not found").leaving(7),
         Column::words("note").leaving(5),
     ];
-    let estimate = |estimate: Option<Estimate>, told: &dyn Fn(&Estimate) -> String| {
-        estimate.map_or_else(|| "-".to_owned(), |estimate| told(&estimate))
+    let estimate = |estimate: Option<Estimate>, format: &dyn Fn(&Estimate) -> String| {
+        estimate.map_or_else(|| "-".to_owned(), |estimate| format(&estimate))
     };
     let shares = |of: fn(Attempts) -> f64| {
         let is_shown = curve.points.iter().any(|point| of(point.attempts) >= NOTABLE);
@@ -344,8 +345,8 @@ fn law(curve: &Curve) -> (&'static str, String) {
             let fractions = points.filter_map(|point| {
                 // Noise, or a target that throttles, makes what is no fraction.
                 let fraction = point.serial_fraction.filter(|of| (0.0..=1.0).contains(&of.median))?;
-                let told = |part: f64| format!("{:.1}", part * 100.0);
-                Some(format!("{} %{} at {}", told(fraction.median), range(&fraction, told), curve.n(point)))
+                let format = |part: f64| format!("{:.1}", part * 100.0);
+                Some(format!("{} %{} at {}", format(fraction.median), range(&fraction, format), curve.n(point)))
             });
             let fractions: Vec<String> = fractions.collect();
             let serial = if fractions.is_empty() {
@@ -360,11 +361,11 @@ fn law(curve: &Curve) -> (&'static str, String) {
 
 fn fitted(fit: &Fit, axis: Axis) -> String {
     // The intervals are of fits without bounds, and may leave out a value that is at its bound, or one beside it.
-    let by = |value: f64, estimate: Option<Estimate>, told: &dyn Fn(f64) -> String| {
+    let by = |value: f64, estimate: Option<Estimate>, format: &dyn Fn(f64) -> String| {
         let Some(estimate) = estimate else { return String::new() };
-        let range = range(&estimate, told);
+        let range = range(&estimate, format);
         let is_outside = estimate.interval.is_some_and(|interval| value < interval.low || value > interval.high);
-        if is_outside { range.replace(')', " if neither is bounded by 0)") } else { range }
+        if is_outside { range.replace('(', "(unconstrained fit: ") } else { range }
     };
     let parts = |part: f64| format!("{:.2}", part * 100.0);
     let small = |part: f64| format!("{part:.5}");

@@ -103,8 +103,8 @@ impl AttemptSeen {
         Self { name, status, moved_at: now, has_moved: false, has_ended: false, course: VecDeque::new() }
     }
 
-    /// Take in a status that was read now; none if there is none.
-    pub(super) fn hear(&mut self, status: Option<AttemptStatus>, now: Duration) {
+    /// Record a status that was read now; none if there is none.
+    pub(super) fn record(&mut self, status: Option<AttemptStatus>, now: Duration) {
         let Some(status) = status.filter(|status| status.beat != self.status.beat || self.course.is_empty()) else {
             return;
         };
