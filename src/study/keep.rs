@@ -43,7 +43,7 @@ pub(crate) fn left_over(out: &Path, resumed: Option<&Path>) -> String {
     };
     let (named, others) = left.split_at(left.len().min(NAMED));
     let mut notes: String = named.iter().map(note).collect();
-    for path in &named {
+    for path in named {
         mark_announced(path);
     }
     if let more @ 1.. = others.len() {
