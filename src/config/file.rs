@@ -130,6 +130,11 @@ fn explained(line: &str, command: &Command, error: &str) -> String {
         return error.to_owned();
     };
     let value = value.split(" #").next().unwrap_or_default().trim_end();
+    // The line is well-formed, as that of a key that is there already; or its number is too large.
+    let is_number = value.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | '_' | '.'));
+    if line.parse::<Table>().is_ok() || is_number && !value.is_empty() {
+        return format!("`{key}`: {error}");
+    }
     match value.as_bytes().first() {
         None | Some(b'"' | b'\'' | b'[' | b'{') => format!("`{key}`: {error}, as in {key} = {}", example(argument)),
         _ if is_switch(argument) => format!("`{key}` is true or false, as in {key} = true"),

@@ -110,6 +110,8 @@ fn what_no_command_has_is_refused_with_what_was_meant() {
         ("[run]\nheader = ['x: hidden]\n", "line 2: `header`: unclosed array, expected `]`, as in header = ["),
         ("[run]\nauth = u:hidden\n", "line 2: `auth` is a string and needs quotes: auth = \"USER:PASSWORD\""),
         ("[run]\nrate = 500/s # é\n", "line 2: `rate` is a string and needs quotes: rate = \"500/s\""),
+        ("[run]\nitems = 10\nitems = 11\n", "line 3: `items`: duplicate key"),
+        ("[run]\nconnections = 9999999999999999999\n", "line 2: `connections`: "),
         ("[run]\nshuffle = True\n", "line 2: `shuffle` is true or false, as in shuffle = true"),
         ("[run]\nshuffle = 'yes'\n", "`shuffle` in [run] is true or false, as in shuffle = true"),
         ("[run]\nrate = [1, 2]\n", "`rate` in [run] has one value, not a list, as in rate = 1"),

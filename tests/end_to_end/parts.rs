@@ -140,6 +140,11 @@ fn count(books: &Value, pointer: &str) -> u64 {
     books.pointer(pointer).and_then(Value::as_u64).unwrap()
 }
 
+/// True if a slot with this file name is free.
+fn is_free(slot: &str) -> bool {
+    slot.rsplit('.').next() == Some("free")
+}
+
 #[test]
 fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     const IDS: u64 = 15_000;
@@ -166,8 +171,7 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     for part in others {
         part.end().code(&[0]);
     }
-    let is_free = |slot: &String| slot.rsplit('.').next() == Some("free");
-    assert!(parts.slots().iter().all(is_free), "{:?}", parts.slots());
+    assert!(parts.slots().iter().all(|slot| is_free(slot)), "{:?}", parts.slots());
 
     let report = parts.merged();
     report.assert_states(&[("ok", IDS)]);
@@ -294,7 +298,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     assert!(lost.stderr.contains("finish part 0/2"), "{}", lost.stderr);
     let sent = count(&target.books(), "/requests");
     let missing = parts.merge(&[]).code(&[1]);
-    assert!(missing.stderr.contains("2 of 2 parts have no result: 0, 1"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("2 parts have no result: 0, 1"), "{}", missing.stderr);
     parts.start(0).end().code(&[0]);
     parts.start(1).end().code(&[0]);
     // Done already: nothing is sent.
@@ -370,7 +374,7 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails_and_a_clock_tha
         assert!(said.contains(text), "{text}: {said}");
     }
     let slots = parts.slots();
-    assert!(matches!(&*slots, [name] if name.starts_with("slot-00000.") && name.ends_with(".free")), "{slots:?}");
+    assert!(matches!(&*slots, [name] if name.starts_with("slot-00000.") && is_free(name)), "{slots:?}");
     // Its clock was set while it waited: that is no hour of the crawl.
     parts.start(1).end().code(&[0]);
     let ahead_us = report_of(&parts.result(0))["clock"]["ahead_us"].as_i64().unwrap();

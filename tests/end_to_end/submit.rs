@@ -161,7 +161,7 @@ fn a_plan_that_was_changed_is_refused_by_every_command() {
         let refused = desk.call(&line.split(' ').collect::<Vec<_>>());
         let said = text(&refused);
         assert_eq!(refused.status.code(), Some(2), "{line}: {said}");
-        let why = format!("{file} was changed after `crawlmark plan` wrote it. Write a new plan\n");
+        let why = format!("{file} was changed after `crawlmark plan` wrote it. Restore it, or write a new plan\n");
         assert!(said.ends_with(&why), "{line}: {said}");
     }
     assert!(!desk.path("new").exists(), "nothing is written for a plan that cannot be used");

@@ -124,7 +124,8 @@ impl AttemptRecord {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+        let remedy = "Remove the file and run the part again";
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("{why}. {remedy}"));
         let record: Self = foreign::from_str(&text).map_err(|error| invalid(foreign::one_line(&error)))?;
         if record.schema != SCHEMA {
             return Err(invalid(format!("its schema is `{}`, not `{SCHEMA}`", foreign::short(&record.schema))));

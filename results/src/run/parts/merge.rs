@@ -42,6 +42,9 @@ pub enum Completeness {
     Partial,
 }
 
+/// Field of a result that its own file contradicts.
+const FRAMES_LENGTH: &str = "frames' length";
+
 /// Reason why parts cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
@@ -50,9 +53,9 @@ pub enum MergeError {
     Plan(#[from] PlanFileError),
     /// Parts without a result.
     #[error(
-        "merge {directory}: {} of {of} parts have no result: {}. Run them (`crawlmark run --plan {directory}/plan.json --node {}/{of} --into \
-         {directory}`), or merge the others with --partial",
-        missing.len(), listed(missing), missing.first().unwrap_or(&0)
+        "merge {directory}: {}. Run what is not running (`crawlmark watch {directory}` shows it), as with `crawlmark run --plan \
+         {directory}/plan.json --node {}/{of} --into {directory}`, or merge the others with --partial",
+        without_result(missing), missing.first().unwrap_or(&0)
     )]
     Missing {
         /// Their directory.
@@ -63,7 +66,7 @@ pub enum MergeError {
         of: u32,
     },
     /// A result of another crawl, of another program or of other IDs.
-    #[error("merge {}: its {what} is {found}, but the plan has {wanted}. Remove the file and run the part again", path.display())]
+    #[error("merge {}: its {what} is {found}, but {} {wanted}. Remove the file and run the part again", path.display(), if *what == FRAMES_LENGTH { "it says" } else { "the plan has" })]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -75,7 +78,7 @@ pub enum MergeError {
         wanted: String,
     },
     /// A file cannot be read.
-    #[error("read {}: {error}. Check the file system that the parts share", path.display())]
+    #[error("read {}: {error}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -172,7 +175,16 @@ fn published(directory: &PartsDirectory, plan: &PlanFile, part: u32) -> Result<O
     let read = AttemptRecord::read(&path).map_err(|error| MergeError::Io { path: path.clone(), error })?;
     let Some(attempt) = read else { return Ok(None) };
     let frames = directory.attempt(part, &attempt.attempt).join(PartsDirectory::FRAMES);
-    let bytes = frames.metadata().map_err(|error| MergeError::Io { path: frames, error })?.len();
+    let bytes = match frames.metadata() {
+        Ok(metadata) => metadata.len(),
+        Err(error) => {
+            let why = format!(
+                "{error}. Restore the attempt's directory, or remove {} and run the part again",
+                path.display()
+            );
+            return Err(MergeError::Io { path: frames, error: io::Error::new(error.kind(), why) });
+        }
+    };
     let fields: [(&'static str, String, String); 7] = [
         ("run", attempt.run_id.clone(), plan.run_id.clone()),
         ("program", attempt.program.clone(), plan.program.clone()),
@@ -180,7 +192,7 @@ fn published(directory: &PartsDirectory, plan: &PlanFile, part: u32) -> Result<O
         ("part", format!("{} of {}", attempt.part, attempt.nodes), format!("{part} of {}", plan.nodes)),
         ("range of IDs", attempt.ids.to_string(), plan.ids(part).to_string()),
         ("end", (if attempt.whole { "whole" } else { "not whole" }).to_owned(), "whole".to_owned()),
-        ("frames' length", bytes.to_string(), attempt.frames_bytes.to_string()),
+        (FRAMES_LENGTH, bytes.to_string(), attempt.frames_bytes.to_string()),
     ];
     match fields.into_iter().find(|(_, found, wanted)| found != wanted) {
         None => Ok(Some(attempt)),

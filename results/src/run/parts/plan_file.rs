@@ -85,7 +85,7 @@ pub enum PlanFileError {
         why: String,
     },
     /// A plan with another checksum than its own.
-    #[error("{} was changed after `crawlmark plan` wrote it. Write a new plan", path.display())]
+    #[error("{} was changed after `crawlmark plan` wrote it. Restore it, or write a new plan", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
@@ -296,7 +296,7 @@ mod tests {
         value["extra"] = 1.into();
         assert_eq!(
             said(&value.to_string()).unwrap_err(),
-            "plan.json was changed after `crawlmark plan` wrote it. Write a new plan"
+            "plan.json was changed after `crawlmark plan` wrote it. Restore it, or write a new plan"
         );
         value.as_object_mut().unwrap().remove("extra");
         value.as_object_mut().unwrap().remove(CHECKSUM);

@@ -300,10 +300,10 @@ fn throttling(report: &Report) -> Option<String> {
     is_target_s.then(|| limited() + &allowed(report))
 }
 
-/// Advice on a target that throttles: the rate that it allowed.
+/// Advice on a target that throttles, with the rate of good responses: what it allows may be more, for it includes pauses.
 fn allowed(report: &Report) -> String {
-    let set = if report.plan.run.rate.is_some() { "Lower --rate" } else { "Set --rate" };
-    format!("{set} to the {}/s that the target allowed", decimal(report.totals.good_per_s(&report.ledger)))
+    let set = if report.plan.run.rate.is_some() { "Lower --rate" } else { "Set a --rate" };
+    format!("{set}: pauses included, the target let {}/s through", decimal(report.totals.good_per_s(&report.ledger)))
 }
 
 /// A target that does not have much of what it was asked for.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::report::{Latency, LimitEvidence, LimitName, Report, ScheduleReport, Totals, per_host_rate};
+use crate::run::report::{Latency, LimitEvidence, LimitName, Report, ScheduleReport, Totals, Verdict, per_host_rate};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{counted, grouped, micros, rate_in_words, seconds};
 use crawlmark_harness::plan::RunPlan;
@@ -128,7 +128,8 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
     });
     let Some((name, key, from_intended, from_sent)) = shows else {
         let known = pairs.iter().any(|(.., from_intended, from_sent)| from_intended.is_some() && from_sent.is_some());
-        let is_kept = report.schedule.as_ref().is_none_or(ScheduleReport::is_kept);
+        let is_late = report.validity.verdicts.contains(&Verdict::ClientLimited);
+        let is_kept = report.schedule.as_ref().is_none_or(ScheduleReport::is_kept) && !is_late;
         return (known && response.censored == 0 && is_kept)
             .then(|| "requests were sent on time, so these are the times that users would have waited".to_owned());
     };
