@@ -43,7 +43,9 @@ pub(crate) fn left_over(out: &Path, resumed: Option<&Path>) -> String {
     };
     let (named, others) = left.split_at(left.len().min(NAMED));
     let mut notes: String = named.iter().map(note).collect();
-    named.iter().for_each(|path| mark_announced(path));
+    for path in named {
+        mark_announced(path);
+    }
     if let more @ 1.. = others.len() {
         notes.extend([format!("note: {more} more such directories are in {}: .*.partial\n", parent.display())]);
     }
