@@ -109,6 +109,11 @@ fn to_all(attempt: &Started, number: Signal) {
     }
 }
 
+/// True if the file of a slot names no holder.
+fn is_free(slot: &str) -> bool {
+    slot.rsplit('.').next() == Some("free")
+}
+
 /// A library that sets the calendar clock of a program an hour ahead once the file `JUMPED` exists; none without a C compiler.
 #[expect(clippy::print_stderr, reason = "a check that cannot be made is skipped aloud")]
 fn jumping_clock(home: &Path) -> Option<PathBuf> {
@@ -166,8 +171,7 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     for part in others {
         part.end().code(&[0]);
     }
-    let is_free = |slot: &String| slot.rsplit('.').next() == Some("free");
-    assert!(parts.slots().iter().all(is_free), "{:?}", parts.slots());
+    assert!(parts.slots().iter().all(|slot| is_free(slot)), "{:?}", parts.slots());
 
     let report = parts.merged();
     report.assert_states(&[("ok", IDS)]);
@@ -370,7 +374,7 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails_and_a_clock_tha
         assert!(said.contains(text), "{text}: {said}");
     }
     let slots = parts.slots();
-    assert!(matches!(&*slots, [name] if name.starts_with("slot-00000.") && name.ends_with(".free")), "{slots:?}");
+    assert!(matches!(&*slots, [name] if name.starts_with("slot-00000.") && is_free(name)), "{slots:?}");
     // Its clock was set while it waited: that is no hour of the crawl.
     parts.start(1).end().code(&[0]);
     let ahead_us = report_of(&parts.result(0))["clock"]["ahead_us"].as_i64().unwrap();
