@@ -176,14 +176,18 @@ fn a_flag_replaces_another_way_to_say_the_same() {
 #[test]
 fn alternatives_are_flags_that_cannot_be_used_together() {
     let program = built();
-    let run = program.find_subcommand("run").unwrap();
     for group in ALTERNATIVES {
         for (at, one) in group.iter().enumerate() {
             for other in &group[at + 1..] {
-                let [one, other] =
-                    [one, other].map(|id| configurable(run).find(|argument| argument.get_id() == id).unwrap());
-                let conflicts = |one, other| run.get_arg_conflicts_with(one).contains(&other);
-                assert!(conflicts(one, other) || conflicts(other, one), "{one} {other}");
+                let mut seen = 0;
+                for command in program.get_subcommands() {
+                    let of = |id: &str| configurable(command).find(|argument| argument.get_id() == id);
+                    let Some((one, other)) = of(one).zip(of(other)) else { continue };
+                    let conflicts = |one, other| command.get_arg_conflicts_with(one).contains(&other);
+                    assert!(conflicts(one, other) || conflicts(other, one), "{}: {one} {other}", command.get_name());
+                    seen += 1;
+                }
+                assert!(seen > 0, "no command has {one} and {other}");
             }
         }
     }
@@ -300,4 +304,34 @@ proptest! {
         let config = configured(&["run", "--config", of_file.path().to_str().unwrap()], &[]).unwrap();
         prop_assert!(config.words.contains(&OsString::from(format!("--tag={tag}"))), "{}", fs::read_to_string(of_file.path()).unwrap());
     }
+}
+
+#[test]
+fn flags_that_cannot_be_used_together_are_alternatives_or_known_to_be_refused() {
+    // They choose what is done, not a value of it.
+    const REFUSED: &[(&str, &[&str])] = &[
+        ("connections-per-shard", &["connections"]),
+        ("export", &["from", "json", "outcome", "png", "shards", "steady", "to"]),
+        ("history", &["base", "candidate"]),
+        ("latency-bound", &["url"]),
+        ("plan", &["out", "resume"]),
+        ("png", &["from", "json", "outcome", "shards", "steady", "to"]),
+        ("steady", &["from", "to"]),
+        ("unix-socket", &["connect-to", "local-ips", "proxy"]),
+    ];
+    let program = built();
+    let mut found = std::collections::BTreeSet::new();
+    for command in program.get_subcommands() {
+        for argument in configurable(command) {
+            let others: Vec<&Arg> = alternatives(command, argument).collect();
+            let conflicts =
+                command.get_arg_conflicts_with(argument).into_iter().filter(|other| !others.contains(other));
+            found.extend(conflicts.map(|other| (key(argument), key(other))));
+        }
+    }
+    // A URL is no bundled target.
+    found.retain(|(one, other)| !(one.starts_with("target-") && ["url", "urls"].contains(&&**other)));
+    let refused =
+        REFUSED.iter().flat_map(|(one, others)| others.iter().map(|other| (one.to_string(), other.to_string())));
+    assert_eq!(found, refused.collect());
 }

@@ -128,7 +128,7 @@ fn man_reads_the_page_of_each_command() {
         assert!(String::from_utf8_lossy(&output.stdout).contains(says), "{page}");
     }
     let one = Command::new(program()).arg("man").output().unwrap();
-    assert_eq!(one.stdout, fs::read(place.path().join("man1/crawlmark.1")).unwrap());
+    assert_eq!(one.stdout, fs::read(place.path().join("share/man1/crawlmark.1")).unwrap());
 }
 
 #[test]

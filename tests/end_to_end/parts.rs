@@ -109,6 +109,11 @@ fn to_all(attempt: &Started, number: Signal) {
     }
 }
 
+/// True if the file of a slot names no holder.
+fn is_free(slot: &str) -> bool {
+    slot.rsplit('.').next() == Some("free")
+}
+
 /// A library that sets the calendar clock of a program an hour ahead once the file `JUMPED` exists; none without a C compiler.
 #[expect(clippy::print_stderr, reason = "a check that cannot be made is skipped aloud")]
 fn jumping_clock(home: &Path) -> Option<PathBuf> {
@@ -138,11 +143,6 @@ fn report_of(result: &Path) -> Value {
 
 fn count(books: &Value, pointer: &str) -> u64 {
     books.pointer(pointer).and_then(Value::as_u64).unwrap()
-}
-
-/// True if a slot with this file name is free.
-fn is_free(slot: &str) -> bool {
-    slot.rsplit('.').next() == Some("free")
 }
 
 #[test]
@@ -435,28 +435,40 @@ fn a_part_keeps_its_slot_while_it_fetches_robots_txt_and_ends_if_it_loses_it() {
 
 #[test]
 fn a_part_pauses_while_its_lease_cannot_be_renewed_and_then_goes_on() {
-    const IDS: u64 = 1_600;
+    // More than the test waits for, however late it is: a signal ends the part.
+    const IDS: u64 = 100_000;
     let target = Target::start("--processes 1");
     let parts = Parts::plan(&target.url(), 1, &format!("--ids 0..{IDS} --rate 100 -c 2 --shards 1"));
+    // A link, so that it is replaced in one step.
+    let (home, slots) = (parts.home.path(), parts.directory().join("slots"));
+    let (good, bad, next) = (home.join("good"), home.join("bad"), home.join("next"));
+    let lead_to = |place: &Path| {
+        std::os::unix::fs::symlink(place, &next).unwrap();
+        fs::rename(&next, &slots).unwrap();
+    };
+    fs::create_dir(parts.directory()).unwrap();
+    fs::create_dir(&good).unwrap();
+    fs::write(good.join("slot-00000.0000000000.free"), "").unwrap();
+    lead_to(&good);
     let part = parts.start(0);
     target.wait_for_requests(20);
     // A file server that fails: not a directory.
-    let (slots, away) = (parts.directory().join("slots"), parts.home.path().join("away"));
-    fs::rename(&slots, &away).unwrap();
-    fs::write(&slots, "").unwrap();
+    fs::write(&bad, "").unwrap();
+    lead_to(&bad);
+    let requests = || count(&target.books(), "/requests");
     wait_for("a second without a request", || {
         parts.status(0).filter(|status| count(status, "/items") > 100 && count(status, "/requests_per_s") == 0)
     });
-    let sent = count(&target.books(), "/requests");
+    let sent = requests();
     assert!(sent < IDS, "{sent} requests without a lease");
-    fs::remove_file(&slots).unwrap();
-    fs::rename(&away, &slots).unwrap();
-    part.end().code(&[0]);
-    let report = parts.merged();
-    report.assert_states(&[("ok", IDS)]);
-    assert_eq!(target.books()["requests"], json!(IDS));
-    assert_eq!(report.text("/validity/verdict"), "disturbed");
-    // The merged report names the first reason of a part, which may be a machine that was disturbed, too.
-    let record = fs::read_to_string(parts.result(0)).unwrap();
-    assert!(record.contains("could not renew its lease of the budget for "), "{record}");
+    lead_to(&good);
+    wait_for("requests after the pause", || (requests() > sent + 20).then_some(()));
+    part.interrupt();
+    part.end().code(&[130]);
+    let mut attempts = fs::read_dir(parts.directory().join("part-00000")).unwrap();
+    let record = report_of(&attempts.next().unwrap().unwrap().path().join("attempt.json"));
+    assert_eq!(record["requests"], target.books()["requests"]);
+    assert_eq!((&record["verdict"], &record["items"]["failed"]), (&json!("disturbed"), &json!(0)), "{record}");
+    let reasons = record["reasons"].to_string();
+    assert!(reasons.contains("could not renew its lease of the budget for "), "{reasons}");
 }
