@@ -455,7 +455,8 @@ mod tests {
         assert_eq!(slots.counts(at(149_999)), SlotCounts { held: 0, missing: 2 });
         let error = slots.take(0, || at(150_000)).unwrap_err();
         assert!(
-            matches!(error, SlotsError::Gone { .. }) && error.to_string().contains("remove the directory"),
+            matches!(error, SlotsError::Gone { .. })
+                && error.to_string().contains("no part is running or waiting, remove "),
             "{error}"
         );
     }
