@@ -14,6 +14,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::bad_input::assert_refused;
+use crate::bad_input::call;
 use crate::process::{children, have_the_machine_alone, is_stopped, signal, wait_for};
 use crate::report::Report;
 use crate::run::{Run, crawl};
@@ -170,6 +171,22 @@ fn who_only_counts_never_waits_and_never_repeats() {
     assert_eq!((&throttling["pauses"], &throttling["paused_s"]), (&json!(0), &json!(0.0)));
     assert_eq!((report.count("/totals/retries"), report.number("/binding/pause").to_bits()), (0, 0.0_f64.to_bits()));
     assert!(report.count("/manners/violated") >= 1, "it says so, though");
+}
+
+#[test]
+fn abandoned_items_are_part_of_the_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    // Whatever its speed, the target admits five, and none again within an hour.
+    let line = "run --target-limit 1/h:burst=5 --ids 0..20 -c 20 --shards 1 --retries 0 --on-throttle";
+    let said = |on_throttle: &str| {
+        let said = call(folder.path(), &line.split(' ').chain([on_throttle]).collect::<Vec<_>>());
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        said.stdout + &said.stderr
+    };
+    let honest = said("honor");
+    assert!(honest.contains("But 75 % of the items (15) were abandoned because the target throttled them"), "{honest}");
+    let meant = said("count");
+    assert!(!meant.contains("were abandoned"), "{meant}");
 }
 
 #[test]

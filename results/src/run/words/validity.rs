@@ -11,8 +11,9 @@ use super::stalls::Stalls;
 use crate::run::report::{Report, Verdict, left_out};
 use crate::show::doc::{Severity, Status};
 use crate::show::text::{capital, seconds};
+use crawlmark_harness::plan::OnThrottle;
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_harness::units::rounded_percent;
+use crawlmark_harness::units::{grouped, rounded_percent};
 
 /// Measured part of a run below which its figures are about little of it.
 const MEASURED: f64 = 0.5;
@@ -89,6 +90,9 @@ pub(in crate::run) fn qualified(report: &Report) -> String {
     }
 }
 
+/// Share of abandoned items from which on the verdict mentions them.
+const ABANDONED: f64 = 0.01;
+
 /// Part of a run that valid figures are about, where that is not the run that was asked for; empty otherwise.
 fn restriction(report: &Report) -> String {
     let (all_s, warm_s) = (report.totals.duration_s, report.warmup.as_ref().map_or(0.0, |warm| warm.duration_s));
@@ -96,6 +100,17 @@ fn restriction(report: &Report) -> String {
     if measured_s < all_s * MEASURED {
         let share = rounded_percent(measured_s / all_s);
         return format!(" They cover {} of {} ({share}): the rest was warm-up.", seconds(measured_s), seconds(all_s));
+    }
+    let (abandoned, ended) = (report.ledger.gave_up, report.ledger.completed());
+    // Who only counts throttling abandons items on purpose.
+    let is_meant = report.plan.run.throttling.on_throttle == OnThrottle::Count;
+    if !is_meant && abandoned as f64 >= ended as f64 * ABANDONED && abandoned > 0 {
+        return format!(
+            " But {} of the items ({}) were abandoned because the target throttled them: use a lower --rate, fewer connections (-c) or a \
+             larger --retry-budget.",
+            rounded_percent(abandoned as f64 / ended as f64),
+            grouped(abandoned)
+        );
     }
     let what = match () {
         () if shortfall(report).is_some() => " They do not describe the target at the requested rate.",
