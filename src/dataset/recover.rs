@@ -179,6 +179,8 @@ impl<'a, D: Disk> Files<'a, D> {
                 let why = format!("its first {committed} bytes are not those that its checkpoint says are committed");
                 return Err(self.damaged(name, why));
             }
+            // Its rename may be one of which the directory's fsync failed: the system shows it, and the disk may have an older one.
+            put_checkpoint(disk, name, &checkpoint, Durability::Power)?;
         }
         if length > Some(committed) {
             disk.truncate(&segment, committed).map_err(DiskError::of(disk, "truncate", &segment))?;

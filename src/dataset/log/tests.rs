@@ -262,3 +262,8 @@ proptest! {
         crawl(seed, Durability::Process);
     }
 }
+
+#[test]
+fn a_checkpoint_whose_rename_may_not_be_on_the_disk_is_not_trusted() {
+    crawl(793_896_614_710_797_794, Durability::Power);
+}
