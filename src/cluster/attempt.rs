@@ -73,7 +73,8 @@ impl Attempt {
         let directory = PartsDirectory::at(into);
         let host = host();
         let started_us = unix_us(wall_time());
-        let name = format!("{}-{}-{:016x}", fit(&host), started_us / 1_000, random().map_err(Error::unwritable(into))?);
+        let unique = random().map_err(Error::unwritable(into))?;
+        let name = format!("{}-{unique:016x}-{}-{}", fit(&host), std::process::id(), started_us / 1_000);
         let place = directory.attempt(part.part, &name);
         if into.exists() && !into.is_dir() {
             let into = into.display();
