@@ -247,7 +247,7 @@ pub struct FileCounters {
 struct FileCounter(AtomicU64);
 
 impl FileCounters {
-    /// Create the file `path` with so many counters, all 0.
+    /// Create the file `path` with `count` counters, all 0.
     ///
     /// # Errors
     /// When the file exists, or cannot be written or mapped.
@@ -266,7 +266,7 @@ impl FileCounters {
         Ok(Self { counters: address.cast(), count, _file: file })
     }
 
-    /// Add 1 to the counter `index`, which no other process adds to at the same time. An index that does not exist is left out.
+    /// Add 1 to the counter `index`, below the number of counters; no other process may add to it at the same time.
     #[expect(unsafe_code, reason = "the mapping is reached through a pointer")]
     pub fn add(&self, index: usize) {
         // SAFETY: the pointer comes from a successful mmap of `count` counters, readable and writable, which stays mapped for as long as

@@ -59,7 +59,7 @@ impl Started {
         self.place.path().join("work").canonicalize().unwrap()
     }
 
-    /// What it has written to standard error.
+    /// Return the text that it has written to standard error.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(self.place.path().join("stderr")).unwrap()
     }
