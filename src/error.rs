@@ -107,7 +107,7 @@ pub(crate) enum Error {
     /// robots.txt of a host cannot be fetched.
     #[error(
         "fetch robots.txt of {host}: {}. Nothing of it may be crawled until it can be (RFC 9309): try again later, or use --robots ignore if \
-         you may", status.map_or_else(|| "no response, or a redirect that is not followed".to_owned(), |status| format!("status {status}"))
+         you are allowed to", status.map_or_else(|| "no response, or a redirect that is not followed".to_owned(), |status| format!("status {status}"))
     )]
     Robots {
         /// Scheme, name and port.

@@ -271,7 +271,7 @@ fn foreign_entry(directory: &PartsDirectory) -> Option<String> {
     let names = fs::read_dir(directory.path()).into_iter().flatten().flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let is_own = |name: &String| {
-        ["part-", "slots", "scripts", "plan.json", ".", "lost+found"].iter().any(|own| name.starts_with(own))
+        ["part-", "slots", "slurm", "plan.json", ".", "lost+found"].iter().any(|own| name.starts_with(own))
     };
     names.filter(|name| !is_own(name)).min()
 }

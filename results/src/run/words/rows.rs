@@ -118,7 +118,7 @@ fn robots_row(robots: &RobotsReport, ledger: &Ledger) -> String {
         let _ = write!(
             row,
             "\nrobots.txt of {} cannot be fetched, so nothing of it may be crawled (RFC 9309): try again later, or use --robots ignore if \
-             you may",
+             you are allowed to",
             counted(u64::from(*unreachable), "host")
         );
     }
