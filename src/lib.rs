@@ -57,7 +57,6 @@ use std::process::ExitCode;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_results::show::text::wrapped;
-use crawlmark_results::show::visible;
 
 use crate::cli::Command;
 use crate::config::Config;
@@ -80,15 +79,11 @@ pub fn main() -> ExitCode {
     let (cli, typed) = match config.cli() {
         Ok(read) => read,
         // Help and version are "errors" that print to stdout and succeed; the rest is usage, exit 2.
-        Err(error) => {
-            let said = error.render().to_string();
-            if !error.use_stderr() || crawl::redact::text(&visible(&said)) == said {
-                let _ = error.print();
-            } else {
-                terminal::say(&said);
-            }
-            return ExitCode::from(if error.use_stderr() { error::USAGE } else { error::DONE });
+        Err(error) if error.use_stderr() => {
+            terminal::say_usage(&error);
+            return ExitCode::from(error::USAGE);
         }
+        Err(help) => return ended(terminal::print_help(&help).map(|()| error::DONE)),
     };
     // Where that is not possible, they are as visible as on any command line.
     let _ = process_list::hide_credentials();

@@ -33,7 +33,7 @@ use self::reach::Checked;
 pub use self::requests::laws as request_file_laws;
 use self::resolve::Resolved;
 pub(crate) use self::resolve::{objectives, stranger};
-use self::saving::SavedCrawl;
+use self::saving::{Opened, SavedCrawl};
 pub(crate) use self::saving::with_recorded_flags;
 use crate::cli::{MergeArgs, RunArgs, Typed};
 use crate::cluster::attempt::Publication;
@@ -88,7 +88,14 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let saved_crawl = SavedCrawl::open(&save, &typed, &mut resolved)?;
+    let saved_crawl = match SavedCrawl::open(&save, &typed, &mut resolved)? {
+        Opened::NotSaved => None,
+        Opened::Session(crawl) => Some(*crawl),
+        Opened::Complete(sentence) => {
+            voice.say(&sentence);
+            return Ok(DONE);
+        }
+    };
     saved_crawl.iter().flat_map(|crawl| &crawl.notes).for_each(|note| voice.warn(note));
     let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
     let Checked { unreached, connections: checks } = reach::check_hosts(&mut resolved, clock, &held)?;
@@ -103,6 +110,9 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         None => None,
     };
     let robots = obey_robots(&mut resolved, (clock, &held), &mut part_slot, (voice, directory.place()))?;
+    if let (Some(crawl), None) = (&saved_crawl, &part) {
+        resolved.spec.options.sent = crawl.counters(resolved.plan.shards);
+    }
     std::mem::forget(held);
     for host in &unreached {
         voice.warn(host);
@@ -127,37 +137,55 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     report.saved = saved_crawl.map(|crawl| crawl.summary()).transpose()?;
     // Once nothing can change the report any more: a gate may ask whether it is valid.
     thresholds.close(&mut report);
+    let measured = Measured { report, log, part: part.as_ref().zip(outcome) };
+    Ok(deliver(measured, directory, (&wanted, voice, strictness), clock))
+}
+
+/// A run whose report is complete.
+struct Measured<'a> {
+    report: Report,
+    /// Reason why the log of histograms is not whole; none when it is.
+    log: Option<ResultError>,
+    /// The part that the run is, and its end; none if it is none.
+    part: Option<(&'a PartRun, Result<PartOutcome, Error>)>,
+}
+
+/// Save, show, export and publish what was measured, and return the exit code. Each of these is tried whether the others fail or not.
+fn deliver(
+    measured: Measured<'_>,
+    directory: ResultDir,
+    (wanted, voice, strictness): (&OutputOptions, Verbosity, Strictness),
+    clock: Clock,
+) -> u8 {
+    let Measured { report, log, part } = measured;
     let ended = exit_code(&report, strictness);
     let code = wanted.code(ended);
     // Saved first, because the reader of the output may be slow; and shown whether it could be saved or not: neither may cost the other.
     let saved = directory.finish(&report);
     let shown = show(&report, saved.as_deref().ok(), (voice, wanted.output));
     let place = saved.as_ref().map_or_else(ResultError::place, |saved| Some(saved));
-    let more = place.map_or(Ok(()), |place| write_more(&report, place, &wanted));
+    let more = place.map_or(Ok(()), |place| write_more(&report, place, wanted));
     if wanted.output.is_data() || voice == Verbosity::Errors {
         terminal::say(&failure(&report, ended));
     }
-    let published = match (&part, &outcome) {
-        (Some(part), Some(Ok(outcome))) => part.publish(&report, outcome, clock).map(Some),
-        (_, Some(Err(_)) | None) | (None, Some(Ok(_))) => Ok(None),
-    };
-    let code = match (&published, &outcome) {
+    let published = part.map(|(part, outcome)| {
+        let publication = part.publish(&report, &outcome?, clock)?;
+        voice.say(&part.published(publication));
+        Ok::<_, Error>(publication)
+    });
+    let code = match &published {
         // After a signal, its own exit code.
         _ if report.interrupted_by.is_some() => code,
-        (Err(_), _) | (_, Some(Err(_))) => FAILED,
-        (Ok(Some(Publication::Lost)), _) => DONE,
-        (Ok(_), _) => code,
+        Some(Err(_)) => FAILED,
+        Some(Ok(Publication::Lost)) => DONE,
+        Some(Ok(Publication::Counts)) | None => code,
     };
-    if let (Some(part), Ok(Some(publication))) = (&part, &published) {
-        voice.say(&part.published(*publication));
-    }
-    let frames = outcome.and_then(Result::err);
-    let failures =
-        [log.map(Error::Result), shown.err(), saved.err().map(Error::Result), more.err(), frames, published.err()];
+    let part = published.and_then(Result::err);
+    let failures = [log.map(Error::Result), shown.err(), saved.err().map(Error::Result), more.err(), part];
     let mut failures = failures.into_iter().flatten().peekable();
     let code = if code == DONE && failures.peek().is_some() { FAILED } else { code };
     failures.for_each(|error| terminal::say(&(error.message() + "\n")));
-    Ok(code)
+    code
 }
 
 /// Make the run obey robots.txt. Frees the slot of a part whose run does not begin.

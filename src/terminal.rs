@@ -57,9 +57,28 @@ pub(crate) fn set_color(color: Color) {
     }
 }
 
+/// Print help or the version, with colours where the terminal has them.
+pub(crate) fn print_help(help: &clap::Error) -> Result<(), Error> {
+    printed(help.print().and_then(|()| io::stdout().flush()))
+}
+
+/// Say why a command line cannot be parsed, with colours where the terminal has them and no secret would be shown.
+pub(crate) fn say_usage(error: &clap::Error) {
+    let text = error.render().to_string();
+    if redact::text(&visible(&text)) == text {
+        let _ = error.print();
+    } else {
+        say(&text);
+    }
+}
+
 fn write(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+fn printed(outcome: io::Result<()>) -> Result<(), Error> {
+    match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Output(error)),
         _ => Ok(()),
     }

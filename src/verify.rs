@@ -54,8 +54,9 @@ fn text(audit: &Audit) -> String {
     let mut text = format!("{directory}: {} of {} items recorded, {state}\n", grouped(*recorded), grouped(*planned));
     let counts: Vec<String> =
         audit.outcomes.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
-    let requests = (*attempts > 0).then(|| counted(*attempts, "request"));
-    let counts: Vec<String> = counts.into_iter().chain(requests).collect();
+    let requests = (*attempts > 0).then(|| format!("{} for them", counted(*attempts, "request")));
+    let sent = audit.sent.map(|sent| format!("{} sent", counted(sent, "request")));
+    let counts: Vec<String> = counts.into_iter().chain(requests).chain(sent).collect();
     if !counts.is_empty() {
         let _ = writeln!(text, "  {}", counts.join(", "));
     }

@@ -5,11 +5,13 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Take};
 use std::path::{Path, PathBuf};
 
+use crawlmark_results::run::parts::counted_requests;
 use sha2::{Digest, Sha256};
 
 use super::checkpoint::{Checkpoint, CheckpointError};
 use super::manifest::{LOCK, MANIFEST, Manifest};
 use super::segment::{FrameError, Frames, SegmentName};
+use super::session::last_counted;
 
 /// A saved crawl. No crawl writes to it while this lives.
 #[derive(Debug)]
@@ -80,7 +82,8 @@ impl SavedCrawl {
         segments.sort_unstable_by_key(|segment| segment.name);
         let is_known = |file: &str| {
             let of_segment = |name| segments.binary_search_by_key(&name, |segment| segment.name).is_ok();
-            file == MANIFEST || file == LOCK || SegmentName::of_checkpoint(file).is_some_and(of_segment)
+            let is_count = SegmentName::session_of_requests(file).is_some();
+            file == MANIFEST || file == LOCK || is_count || SegmentName::of_checkpoint(file).is_some_and(of_segment)
         };
         others.retain(|file| !is_known(file));
         others.sort_unstable();
@@ -90,6 +93,12 @@ impl SavedCrawl {
     /// Return the number of bytes that a reader of all segments reads.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments.iter().map(SavedSegment::committed).sum()
+    }
+
+    /// Return the requests that all sessions sent; none if those of a session were not counted.
+    pub(crate) fn sent(&self) -> Option<u64> {
+        let of = |session| counted_requests(&self.place.join(SegmentName::requests(session)));
+        (1..=self.sessions().max(last_counted(&self.place))).map(of).try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
     }
 
     /// Return the number of sessions that it was crawled in.

@@ -5,13 +5,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::stats::ItemCounts;
 use crawlmark_harness::supervisor::Left;
 use crawlmark_harness::units::IdRange;
+use crawlmark_results::run::parts::counted_requests;
 use crawlmark_results::run::report::SavedSession;
 
 use super::checkpoint::{Checkpoint, RecordCounts};
@@ -57,6 +60,14 @@ impl Session {
         Ok(started.map_err(DiskError::of(&disk, "start the writer of", &name.segment()))?)
     }
 
+    /// Begin the file that counts the requests of each of so many shards, even if this session is killed; none where files cannot be mapped.
+    #[must_use]
+    pub fn counters(&self, shards: u32) -> Option<FileCounters> {
+        let path = self.place.join(SegmentName::requests(self.number));
+        let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
+        FileCounters::create(&path, shards).inspect_err(|_| drop(fs::remove_file(&path))).ok()
+    }
+
     /// Return what a process that died left of the IDs that it held, by its last checkpoint; none where that cannot be read. Called in the
     /// supervisor's loop, so it reads nothing else.
     #[must_use]
@@ -93,8 +104,15 @@ impl Session {
             *bytes += checkpoint.committed;
             tally.merge(checkpoint.tally);
         }
-        Ok(sessions.into_iter().map(figures).collect())
+        let sent = |session| counted_requests(&self.place.join(SegmentName::requests(session)));
+        Ok(sessions.into_iter().map(|one| SavedSession { sent: sent(one.0), ..figures(one) }).collect())
     }
+}
+
+/// Return the last session that counted its requests; 0 if none has.
+pub(crate) fn last_counted(place: &Path) -> u32 {
+    let names = fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| SegmentName::session_of_requests(name.to_str()?)).max().unwrap_or(0)
 }
 
 fn figures((session, (tally, items, bytes)): (u32, (RecordCounts, u64, u64))) -> SavedSession {
@@ -109,6 +127,7 @@ fn figures((session, (tally, items, bytes)): (u32, (RecordCounts, u64, u64))) ->
         active_s: at_us.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e6),
         items,
         requests: attempts,
+        sent: None,
         bytes,
         p50_us: percentile(0.5),
         p99_us: percentile(0.99),

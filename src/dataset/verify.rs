@@ -53,6 +53,9 @@ pub(crate) struct Audit {
     pub(crate) outcomes: BTreeMap<String, u64>,
     /// Requests for the recorded items; 0 if attempts are not saved.
     pub(crate) attempts: u64,
+    /// Requests that all sessions sent; absent if they were not counted, or of parts, whose merged report has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sent: Option<u64>,
     /// Bodies whose digest was computed.
     pub(crate) bodies_checked: u64,
     /// Parts that the crawl was made in, on several machines; absent of other crawls.
@@ -89,6 +92,7 @@ pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
         line_bytes: 0,
         outcomes: BTreeMap::new(),
         attempts: 0,
+        sent: None,
         bodies_checked: 0,
         parts: Some(parts.plan.nodes),
         missing_parts: Some(missing.len()),
@@ -167,6 +171,7 @@ pub(crate) fn verify(crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Resul
         line_bytes: tally.line_bytes,
         outcomes: tally.outcomes,
         attempts: tally.attempts,
+        sent: crawl.sent(),
         bodies_checked: bodies,
         parts: None,
         missing_parts: None,

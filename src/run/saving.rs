@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
+use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
 
 use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::process::usable_cpus;
+use crawlmark_harness::process::{FileCounters, usable_cpus};
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::{SavedReport, config_hash};
@@ -22,7 +23,7 @@ use crate::crawl::Shuffle;
 use crate::dataset::disk::Directory;
 use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange, VERSION};
 use crate::dataset::recover::{Recovered, recover};
-use crate::dataset::session::{Session, TOOL};
+use crate::dataset::session::{Session, TOOL, last_counted};
 use crate::error::Error;
 
 /// Longest wait for the processes of a session that was killed just now.
@@ -87,6 +88,17 @@ pub(crate) fn with_recorded_flags(cli: Cli, typed: Typed, words: &[OsString]) ->
     Ok((Cli { color: cli.color, ..merged }, typed))
 }
 
+/// Directory of `--save` or `--resume`, opened.
+#[derive(Debug)]
+pub(super) enum Opened {
+    /// Neither flag was given.
+    NotSaved,
+    /// A session, which has items to crawl.
+    Session(Box<SavedCrawl>),
+    /// Each item is saved; the sentence says so.
+    Complete(String),
+}
+
 /// Directory that a session writes to, locked.
 #[derive(Debug)]
 pub(super) struct SavedCrawl {
@@ -100,22 +112,22 @@ pub(super) struct SavedCrawl {
 }
 
 impl SavedCrawl {
-    /// Open the directory of `--save` or `--resume`; none without these flags. Adds to the plan what earlier sessions have finished.
+    /// Open the directory of `--save` or `--resume`. Adds to the plan what earlier sessions have finished.
     ///
     /// # Errors
     /// When the directory cannot be used, is in use, or holds another crawl.
-    pub(super) fn open(flags: &SaveArgs, typed: &Typed, resolved: &mut Resolved) -> Result<Option<Self>, Error> {
+    pub(super) fn open(flags: &SaveArgs, typed: &Typed, resolved: &mut Resolved) -> Result<Opened, Error> {
         let (place, (manifest, lock)) = match (&flags.save, &flags.resume) {
             (Some(place), _) => (place, begin(place, flags, typed, resolved)?),
             (None, Some(place)) => (place, resume(place, resolved)?),
-            (None, None) => return Ok(None),
+            (None, None) => return Ok(Opened::NotSaved),
         };
         let shuffle = manifest.shuffle.map(|ShuffledRange { range, seed }| Shuffle::new(range, seed));
         let item_of = |id: u64| Ok(shuffle.map_or(id, |shuffle| shuffle.item(id)));
         let Recovered { finished, sessions, notes, .. } = recover(&Directory::new(place), item_of)?;
         if finished.len() == manifest.ids.len() {
-            return Err(Error::Usage(format!(
-                "--resume {}: each of its {} items is saved, so nothing is left to crawl",
+            return Ok(Opened::Complete(format!(
+                "{}: all {} items are saved, so nothing is left to crawl\n",
                 place.display(),
                 grouped(finished.len())
             )));
@@ -123,10 +135,17 @@ impl SavedCrawl {
         resolved.plan.finished = finished.ranges().collect();
         resolved.plan = resolved.plan.clone().validate().map_err(|error| Error::Usage(error.to_string()))?;
         let plan = config_hash(&resolved.plan);
-        let (place, number, cpus) = (place.clone(), sessions + 1, usable_cpus());
+        // A session that committed nothing may have sent requests.
+        let number = sessions.max(last_counted(place)) + 1;
+        let (place, cpus) = (place.clone(), usable_cpus());
         let session = Session { place, number, plan, saved: manifest.saved, cpus };
         resolved.spec.options.session = Some(session.clone());
-        Ok(Some(Self { session, items: manifest.ids.len(), notes, _lock: lock }))
+        Ok(Opened::Session(Box::new(Self { session, items: manifest.ids.len(), notes, _lock: lock })))
+    }
+
+    /// Begin to count the requests of each of so many shards; none where that is not possible.
+    pub(super) fn counters(&self, shards: u32) -> Option<Rc<FileCounters>> {
+        self.session.counters(shards).map(Rc::new)
     }
 
     /// Return the figures of the crawl after this session.

@@ -31,7 +31,7 @@ mod status;
 
 pub use self::attempt::{AttemptRecord, ClockReading};
 pub use self::directory::PartsDirectory;
-pub use self::merge::{Completeness, MergeError, merge, without_result};
+pub use self::merge::{Completeness, MergeError, counted_requests, merge, without_result};
 pub use self::overview::{
     HighestTime, MOST_READ, PartCounts, PartRow, PartState, PartsOverview, PartsWatch, UnreadParts,
 };

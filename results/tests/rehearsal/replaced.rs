@@ -80,9 +80,9 @@ impl Workload for Storing {
 /// Report of a run, with what was committed in it, as the program saves and reads it.
 fn saved_report(rehearsal: &Rehearsal, plan: &RunPlan, committed: &Committed) -> Report {
     let items = committed.times.borrow().len() as u64;
-    let (from, to, p50_us, p99_us) = Default::default();
+    let (from, to, sent, p50_us, p99_us) = Default::default();
     let session =
-        SavedSession { session: 1, from, to, active_s: 0.0, items, requests: items, bytes: 0, p50_us, p99_us };
+        SavedSession { session: 1, from, to, active_s: 0.0, items, requests: items, sent, bytes: 0, p50_us, p99_us };
     let (directory, durability) = ("items".to_owned(), "process".to_owned());
     let saved = SavedReport { directory, items: plan.ids.len(), saved: items, durability, sessions: vec![session] };
     read_back(Report { saved: Some(saved), ..rehearsal.as_it_is(plan) })

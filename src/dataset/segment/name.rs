@@ -21,6 +21,8 @@ impl SegmentName {
     const SEGMENT: &str = ".jsonl.zst";
     /// Extension of a checkpoint.
     const CHECKPOINT: &str = ".checkpoint";
+    /// End of the name of a session's counters of requests.
+    const REQUESTS: &str = "-requests";
     /// Further extension of a file that is not yet in place.
     pub const NEW: &str = ".new";
 
@@ -52,6 +54,19 @@ impl SegmentName {
     #[must_use]
     pub fn of_checkpoint(file: &str) -> Option<Self> {
         file.strip_suffix(Self::CHECKPOINT)?.parse().ok()
+    }
+
+    /// File name of the counters of the requests of a session.
+    #[must_use]
+    pub fn requests(session: u32) -> String {
+        format!("{session:04}{}", Self::REQUESTS)
+    }
+
+    /// Return the session whose counters have this file name; none of other files.
+    #[must_use]
+    pub fn session_of_requests(file: &str) -> Option<u32> {
+        let session = file.strip_suffix(Self::REQUESTS)?.parse().ok()?;
+        (Self::requests(session) == file).then_some(session)
     }
 }
 

@@ -348,8 +348,9 @@ fn other(directory: &PartsDirectory, part: u32, attempt: String) -> Result<Other
     Ok(OtherAttempt { part, attempt, requests: counted.max(in_frames), has_ended, is_counted })
 }
 
-/// Return the requests that an attempt's shards have counted; none if it left no count.
-fn counted_requests(path: &Path) -> Option<u64> {
+/// Return the sum of the shards' counts of requests in the file at `path`; none if there is no such file.
+#[must_use]
+pub fn counted_requests(path: &Path) -> Option<u64> {
     /// Largest file: of more shards than a plan may have.
     const MOST_BYTES: u64 = 1 << 20;
     let mut bytes = Vec::new();

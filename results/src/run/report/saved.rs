@@ -32,8 +32,11 @@ pub struct SavedSession {
     pub active_s: f64,
     /// Items with a committed record.
     pub items: u64,
-    /// Requests for these items.
+    /// Requests for these items in the session.
     pub requests: u64,
+    /// Requests that the session sent, those whose items were not saved by it included; null if they were not counted.
+    #[serde(default)]
+    pub sent: Option<u64>,
     /// Bytes of the records on the disk, compressed.
     pub bytes: u64,
     /// Median service time of the last request of each item, µs; null without one.
@@ -47,6 +50,12 @@ impl SavedReport {
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.saved == self.items
+    }
+
+    /// Return the requests of all sessions that were sent; none if those of a session were not counted.
+    #[must_use]
+    pub fn sent(&self) -> Option<u64> {
+        self.sessions.iter().map(|session| session.sent).try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
     }
 
     /// Return the saved items per second of all sessions: their own time, without the gaps between them. None without any time.

@@ -1,7 +1,7 @@
 //! Announcement of a run, before it starts.
 
 use crate::run::report::{PER_HOST_RATE_FROM, PROXY, PROXY_FROM};
-use crate::show::text::{counted, decimal, write_row};
+use crate::show::text::{counted, decimal, rate_in_words, write_row};
 use crawlmark_harness::plan::{
     Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan, SlotShare,
 };
@@ -23,7 +23,7 @@ impl OfWhole<'_> {
     /// Return what the slot has a share of.
     fn row(&self) -> String {
         let Self { slot: SlotShare { slot, of }, plan } = self;
-        let rate = plan.rate.map_or_else(String::new, |rate| format!("{rate} and "));
+        let rate = plan.rate.map_or_else(String::new, |rate| format!("{} and ", rate_in_words(&rate.to_string())));
         let connections = counted(plan.connections.into(), "connection");
         format!("{slot}/{of}, with an equal share of the plan's {rate}{connections}")
     }
@@ -141,6 +141,7 @@ fn pace(plan: &RunPlan, all: &str) -> (&'static str, String) {
         RateShape::Steps { .. } => ("", "up to "),
         RateShape::Windows { .. } => (", all at the start of each window", ""),
     };
+    let rate = rate_in_words(&rate.to_string());
     let shares = format!("{rate} {all}{how}, {most}{share}/s per shard");
     let at_once = || format!("{shares}, at most {} at once", grouped(plan.at_once()));
     match plan.arrivals {

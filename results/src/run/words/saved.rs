@@ -13,12 +13,14 @@ pub(super) fn row(saved: &SavedReport) -> String {
     };
     let rate = saved.items_per_s().filter(|_| sessions.len() > 1);
     let rate = rate.map_or_else(String::new, |rate| format!(", {}/s without the gaps", decimal(rate)));
+    let sent = saved.sent().filter(|_| sessions.len() > 1);
+    let sent = sent.map_or_else(String::new, |sent| format!(", {} sent", counted(sent, "request")));
     if saved.is_complete() {
-        return format!("all {} to {directory}{of_sessions}{rate}", counted(*items, "item"));
+        return format!("all {} to {directory}{of_sessions}{sent}{rate}", counted(*items, "item"));
     }
     let left = grouped(items - done);
     format!(
-        "{} of {} to {directory}{of_sessions}{rate}; {left} left: crawlmark run --resume {directory}",
+        "{} of {} to {directory}{of_sessions}{sent}{rate}; {left} left: crawlmark run --resume {directory}",
         grouped(*done),
         counted(*items, "item")
     )
@@ -26,7 +28,7 @@ pub(super) fn row(saved: &SavedReport) -> String {
 
 /// Return a row for each session; an empty table for one.
 pub(super) fn sessions(report: &Report) -> Table {
-    let columns = ["session", "from", "to", "items", "requests", "on disk", "p50", "p99"];
+    let columns = ["session", "from", "to", "items", "requests for them", "requests sent", "on disk", "p50", "p99"];
     let time = |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| micros(us as f64));
     let row = |session: &SavedSession| {
         let moment = |at: &Option<String>| at.clone().unwrap_or_else(|| "-".to_owned());
@@ -36,6 +38,7 @@ pub(super) fn sessions(report: &Report) -> Table {
             moment(&session.to),
             grouped(session.items),
             grouped(session.requests),
+            session.sent.map_or_else(|| "-".to_owned(), grouped),
             bytes(session.bytes),
             time(session.p50_us),
             time(session.p99_us),
