@@ -92,7 +92,8 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         Opened::NotSaved => None,
         Opened::Session(crawl) => Some(*crawl),
         Opened::Complete(sentence) => {
-            voice.say(&sentence);
+            // Also where a result is expected on standard output: there is none.
+            terminal::say(&sentence);
             return Ok(DONE);
         }
     };
