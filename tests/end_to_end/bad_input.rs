@@ -292,6 +292,9 @@ fn help_and_version_succeed() {
         let said = call(place.path(), args);
         assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{args:?}");
         assert!(said.stdout.contains(says), "{args:?}: {}", said.stdout);
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let lost = std::process::Command::new(program()).args(args).stdout(full).status().unwrap();
+        assert_eq!(lost.code(), Some(1), "{args:?}: nothing was shown");
     }
     for (args, says) in [
         (&[][..], "Usage: crawlmark [OPTIONS] <COMMAND>"),
