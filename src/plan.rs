@@ -68,15 +68,15 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     file.saving = saving;
     let (ids, whole, withheld) = (file.ids(0).len(), file.crawl.ids.len(), file.command.withheld.join(", "));
     let text = file.into_text()?;
-    let name = if path.as_os_str() == "-" {
+    let (name, file) = if path.as_os_str() == "-" {
         terminal::print_data(&text)?;
-        "FILE".to_owned()
+        ("plan".to_owned(), "FILE".to_owned())
     } else {
         write(&path, &text)?;
-        path.display().to_string()
+        (path.display().to_string(), path.display().to_string())
     };
     let mut said = format!(
-        "{name}: {} IDs in {} parts of about {}, at most {} at once\nRun each with: crawlmark run --plan {name} --node i/{nodes} --into DIR\n",
+        "{name}: {} IDs in {} parts of about {}, at most {} at once\nRun each with: crawlmark run --plan {file} --node i/{nodes} --into DIR\n",
         grouped(whole),
         grouped(nodes.into()),
         grouped(ids),
@@ -96,11 +96,14 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
 
 /// Check that the common start is to come, and soon.
 fn check_start(at: SystemTime, now: SystemTime) -> Result<(), Error> {
-    let whole = |time: Duration| humantime::format_duration(Duration::from_secs(time.as_secs())).to_string();
+    let whole = |time: Duration| match time.as_secs() / (24 * 3600) {
+        0 | 1 => humantime::format_duration(Duration::from_secs(time.as_secs())).to_string(),
+        days => format!("{} days", grouped(days)),
+    };
     let why = match at.duration_since(now) {
         Ok(ahead) if ahead <= LONGEST_WAIT => return Ok(()),
         Ok(ahead) => format!(
-            "is in {}, and parts wait for it in their tasks: 30 days are the most. Check the date, or have the scheduler start the tasks later",
+            "is in {}, and parts would wait for it in their tasks: at most 30 days are allowed. Check the date, or have the scheduler start the tasks later",
             whole(ahead)
         ),
         Err(late) => format!(

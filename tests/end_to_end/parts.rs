@@ -267,7 +267,7 @@ fn a_plan_is_refused_by_its_flag_or_says_what_it_leaves_to_its_parts() {
         |flags: &[&str]| Started::new(&[&["plan", "http://127.0.0.1:9/{id}", "--nodes", "2"], flags].concat()).end();
     for (flags, says) in [
         (&["--ids", "0..9", "--start-at", "2026-01-31T12:00:00Z"][..], "--start-at 2026-01-31T12:00:00Z was "),
-        (&["--ids", "0..9", "--start-at", "2126-01-31T12:00:00Z"], "30 days are the most"),
+        (&["--ids", "0..9", "--start-at", "2126-01-31T12:00:00Z"], "at most 30 days are allowed"),
         (&["--ids", "0..9", "-d", "9s", "--slots", "1"], "use as many --slots as --nodes"),
         (&[], "as in --ids 0..1m"),
         (&["-d", "9s"], "as in --ids 0..1m"),
@@ -282,7 +282,7 @@ fn a_plan_is_refused_by_its_flag_or_says_what_it_leaves_to_its_parts() {
     let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
     assert_eq!(keys(&printed), keys(&schema["properties"]), "each field is described");
     for says in [
-        "FILE: 8 IDs in 2 parts of about 4, at most 2 at once\n",
+        "plan: 8 IDs in 2 parts of about 4, at most 2 at once\nRun each with: crawlmark run --plan FILE ",
         "give each part these again: --header 'x-key: ...'\n",
         "Each part stops 9s after its start",
     ] {
@@ -303,10 +303,11 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     // Configuration: not to be retried.
     for (args, says) in [
         (&["--node", "0/3"][..], "the plan has 2"),
-        (&["--node", "0/2", "--rate", "7"], "--rate is 100/s in the plan, and 7/s here. Use that of the plan"),
+        (&["--node", "0/2", "--rate", "7"], "error: --rate is 100/s in the plan, and 7/s here. Use that of the plan"),
         (&["--node", "0/2", "--timeout", "2s"], "--timeout is 10s in the plan, and 2s here"),
         (&["--node", "0/2", "--connect-timeout", "7s"], "--connect-timeout is 5s in the plan, and 7s here"),
-        (&["--node", "0/2", "--header", "x-key: 1"], "--header is "),
+        (&["--node", "0/2", "--header", "x-key: 1"], "(--header) is host, user-agent, accept in the plan"),
+        (&["--node", "0/2", "--compressed"], "--compressed is not set in the plan"),
         (&["--node", "0/2", "--per-host-rate", "9"], "--per-host-rate is not set in the plan, and 9/s here"),
         (&["--node", "0/2", "--shards", "4"], "at most 2 shards"),
         (&["--node", "auto"], "SLURM_ARRAY_TASK_ID"),

@@ -1,5 +1,6 @@
 //! The first setting in which the flags of a part differ from its plan, by its flag and with both values as typed.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::CommandFactory;
@@ -12,7 +13,7 @@ type Setting = (String, Option<String>);
 
 /// Settings of the workload that have other names than their flags.
 const NAMES: [(&str, &str); 9] = [
-    ("headers", "--header"),
+    ("headers", "the list of headers (--header)"),
     ("body_bytes", "the length of the body"),
     ("lines", "the length of the list"),
     ("order", "the order of the list"),
@@ -65,7 +66,8 @@ fn named(plan: &RunPlan) -> Vec<Setting> {
 
 fn in_workload(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
     let [was, is] = [plan, own].map(|plan| &plan.workload);
-    let key = was.keys().chain(is.keys()).find(|key| was.get(*key) != is.get(*key))?;
+    let keys: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    let key = keys.into_iter().find(|key| was.get(*key) != is.get(*key))?;
     let (stem, is_time) = key.strip_suffix("_us").map_or((key.as_str(), false), |stem| (stem, true));
     let flag = stem.replace('_', "-");
     let is_flag = || {
@@ -88,8 +90,8 @@ fn in_workload(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
 /// Return a field of the plan that follows from none of the settings above.
 fn elsewhere(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
     let [was, is] = [plan, own].map(|plan| serde_json::to_value(plan).unwrap_or_default());
-    let keys = was.as_object()?.keys().chain(is.as_object()?.keys());
-    let key = keys.into_iter().find(|key| was.get(*key) != is.get(*key))?;
+    let mut keys = was.as_object()?.keys().chain(is.as_object()?.keys());
+    let key = keys.find(|key| was.get(*key) != is.get(*key))?;
     let value = |plan: &serde_json::Value| (format!("`{key}`"), plan.get(key).map(ToString::to_string));
     Some((value(&was), value(&is)))
 }
