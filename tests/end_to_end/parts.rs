@@ -460,6 +460,8 @@ fn a_part_keeps_its_slot_while_it_fetches_robots_txt_and_ends_if_it_loses_it() {
         is_free.store(true, Ordering::SeqCst);
         part.end().code(&[0]);
         assert_eq!(items.load(Ordering::SeqCst), 20);
+        let rate = json!({"permits": 1, "period_ns": 50_000_000});
+        assert_eq!(parts.merged().at("/plan/per_host/rate"), &rate, "read again without a complaint");
         let merged = parts.merge(&[]).code(&[0]);
         let summary = fs::read_to_string(merged.out().join("summary.md")).unwrap();
         assert!(summary.contains("| limited by | the crawl-delay of robots.txt "), "{summary}");
