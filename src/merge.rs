@@ -10,7 +10,7 @@ use crate::run;
 /// Merges, saves and shows the report, and returns the exit code.
 pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
     let directory = PartsDirectory::at(&args.directory);
-    let (plan, _) = PlanFile::read(&directory.plan())?;
+    let plan = PlanFile::shared(&directory)?;
     let Some(Command::Run(crawl)) = Cli::of(&plan.command.arguments).ok().map(|(cli, _)| cli.command) else {
         let path = directory.plan();
         return Err(Error::Usage(format!(

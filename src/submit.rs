@@ -10,7 +10,7 @@
 mod kubernetes;
 mod slurm;
 
-use crawlmark_results::run::parts::PlanFile;
+use crawlmark_results::run::parts::{PlanFile, PlanFileError};
 
 use crate::cli::{Scheduler, SubmitArgs, resumed};
 use crate::error::{DONE, Error};
@@ -28,7 +28,12 @@ struct Submission<'a> {
 
 /// Prints or submits, and returns the exit code.
 pub(crate) fn submit(args: &SubmitArgs) -> Result<u8, Error> {
-    let (plan, text) = PlanFile::read(&args.plan)?;
+    let (plan, text) = PlanFile::read(&args.plan).map_err(|error| match error {
+        PlanFileError::Io { path, error } => {
+            Error::Usage(format!("PLAN {}: {error}. Name the file that `crawlmark plan` wrote", path.display()))
+        }
+        other => other.into(),
+    })?;
     let flags = flags(args, &plan)?;
     let submission = Submission { args, plan, text, flags };
     match args.scheduler {

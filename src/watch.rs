@@ -22,17 +22,17 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
     let clock = Clock::start();
     let now = || Duration::from_nanos(clock.now().0);
     let directory = PartsDirectory::at(&args.directory);
-    let (plan, _) = PlanFile::read(&directory.plan())?;
+    let plan = PlanFile::shared(&directory)?;
     let mut parts = PartsWatch::new(directory, plan, args.lost_after);
     let most = if args.once { usize::MAX } else { MOST_READ };
     let mut look = || {
-        parts.look(now(), most).map_err(|(path, error)| Error::Unreadable { path, error })?;
-        Ok::<_, Error>((parts.overview(now()), parts.is_certain()))
+        parts.look(now(), most);
+        (parts.overview(now()), parts.is_certain())
     };
     if args.once {
         let mut is_told = false;
         let all = loop {
-            match look()? {
+            match look() {
                 (all, true) => break all,
                 (all, false) => refuse_unread(&all, args.lost_after)?,
             }
@@ -51,7 +51,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
     }
     let mut progress = PartsProgress::fitting();
     loop {
-        let (all, _) = look()?;
+        let (all, _) = look();
         progress.show(&all, now());
         if all.parts.done == all.parts.planned {
             break;
@@ -62,13 +62,15 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
     Ok(DONE)
 }
 
-/// Check that no part has been unreadable for so long that its state is unknown.
+/// Check that no part is damaged, or has been unreadable for so long that its state is unknown.
 ///
 /// # Errors
 /// When there is one.
 fn refuse_unread(all: &PartsOverview, lost_after: Duration) -> Result<(), Error> {
     match &all.unread {
-        Some(UnreadParts { path, error, for_s, .. }) if *for_s >= lost_after.as_secs_f64() => {
+        Some(UnreadParts { path, error, for_s, is_damaged, .. })
+            if *is_damaged || *for_s >= lost_after.as_secs_f64() =>
+        {
             Err(Error::Unreadable { path: path.clone(), error: io::Error::other(error.clone()) })
         }
         Some(_) | None => Ok(()),

@@ -37,7 +37,8 @@ const NODE: &str = "\
 Part to crawl: i/N, from 0/N, or auto for a scheduler's task
 
 auto reads SLURM_ARRAY_TASK_ID (with _MIN and _COUNT), HQ_TASK_ID of HyperQueue
-or JOB_COMPLETION_INDEX of a Kubernetes Indexed Job.";
+or JOB_COMPLETION_INDEX of a Kubernetes Indexed Job. If several are set, they have
+to name the same part.";
 
 /// Part of a crawl, as typed.
 #[derive(Debug, Clone, Default, Args)]

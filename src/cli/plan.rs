@@ -15,6 +15,10 @@ machine that is lost then costs little. With --save NAME, each part saves its
 items in its own directory; `crawlmark verify DIR` and `crawlmark export DIR`
 read those of all parts. `crawlmark run --help` lists the exit codes of parts.
 
+The IDs are those of --ids or -n, or the lines of --urls. With -d, which needs as
+many slots as parts, each part stops that long after its own start; the rest of
+its IDs counts as not attempted.
+
 The file holds no secrets: give headers, bodies and passwords to each part.
 
 Examples:
@@ -38,8 +42,8 @@ pub struct PlanArgs {
     pub slots: Option<u32>,
     /// Start all parts at TIME, as in 2026-01-31T12:00:00Z
     ///
-    /// By the clock of the directory's file server, with which each machine compares its own. A part that has its slot only later starts at
-    /// once; the merged report says how late.
+    /// A time to come, within 30 days, by the clock of the directory's file server, with which each machine compares its own. A part that has
+    /// its slot only later starts at once; the merged report says how late.
     #[arg(long, value_name = "TIME", help_heading = "Parts")]
     pub start_at: Option<humantime::Timestamp>,
     /// Flags of the crawl.
@@ -51,7 +55,10 @@ pub struct PlanArgs {
 pub(super) fn shown(argument: Arg) -> Arg {
     match argument.get_id().as_str() {
         "nodes" | "slots" | "start_at" | "url" => argument,
-        "out" => argument.help("Write the plan to FILE [default: plan.json]").value_name("FILE").help_heading("Parts"),
+        "out" => argument
+            .help("Write the plan to FILE, or - for standard output [default: plan.json]")
+            .value_name("FILE")
+            .help_heading("Parts"),
         _ => argument.hide(true),
     }
 }

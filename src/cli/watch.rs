@@ -7,10 +7,10 @@ use clap::Args;
 use crawlmark_harness::units::parse_duration;
 
 pub(super) const EXAMPLES: &str = "\
-Shows parts that are done, running, waiting or lost, the total rate beside the
-budget of the plan, and how long it will take. It reads what the parts write each
-second and changes nothing, so it may run on any machine that has the directory,
-and as often as you like. It ends when all parts have a result.
+Shows the state of each part, the total rate beside the budget of the plan, and
+how long it will take. It reads what the parts write each second and changes
+nothing, so it may run on any machine that has the directory, and as often as you
+like. It ends when all parts have a result.
 
 A part is lost when it has written nothing for --lost-after, by the clock of this
 machine. Its scheduler may start it again, and its program may still run.
@@ -19,7 +19,7 @@ Times are the highest ones among the running parts, each over its last second:
 percentiles cannot be added up before the merge. With many parts, each look reads
 some of them, and the first line says how old the oldest figure is.
 
-Exit codes: 0 done · 1 the directory cannot be read · 2 it holds no plan
+Exit codes: 0 done · 1 (--once) a part cannot be read · 2 DIR holds no plan
 
 Examples:
   Watch a crawl until all of its parts are done:
@@ -34,6 +34,9 @@ pub struct WatchArgs {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// Print one snapshot, once it is known which parts are alive
+    ///
+    /// At once if no part without a result has an attempt that may be alive. Fails if a part cannot be read for --lost-after, or has a damaged
+    /// result.
     #[arg(long)]
     pub once: bool,
     /// Print the snapshot as JSON to standard output

@@ -253,7 +253,7 @@ pub(crate) fn share_plan(
             return Err(Error::unwritable(&path)(io::Error::new(error.kind(), why)));
         }
     }
-    if PlanFile::read(&path)?.0.checksum() == plan.checksum() {
+    if PlanFile::shared(directory)?.checksum() == plan.checksum() {
         return Ok(());
     }
     Err(Error::Usage(format!(

@@ -17,6 +17,12 @@ const LABELS: [&str; 9] = [
     "NODE_NAME",
 ];
 
+/// Variable with the number of a task in a job array of Slurm, which may begin with any number.
+const SLURM_TASK: &str = "SLURM_ARRAY_TASK_ID";
+
+/// Variables with the number of a task.
+const TASKS: [&str; 3] = [SLURM_TASK, "HQ_TASK_ID", "JOB_COMPLETION_INDEX"];
+
 /// A part: its number, from 0, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
@@ -96,25 +102,32 @@ fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Pa
         let Some(text) = variable(name).filter(|text| !text.is_empty()) else { return Ok(None) };
         text.parse().map(Some).map_err(|_| format!("--node auto: {name} is `{text}`, which is not a number of a task"))
     };
-    if let Some(task) = number("SLURM_ARRAY_TASK_ID")? {
-        let first = number("SLURM_ARRAY_TASK_MIN")?.unwrap_or(0);
-        let of = number("SLURM_ARRAY_TASK_COUNT")?.unwrap_or(nodes);
-        if of != nodes {
-            return Err(format!(
-                "--node auto: the job array has {of} tasks, and the plan has {nodes} parts. Submit it with --array=0-{}, or give --node {task}/{nodes}",
-                nodes - 1
-            ));
-        }
-        return Ok(Part { part: task.saturating_sub(first), of });
+    let mut found = Vec::new();
+    for name in TASKS {
+        let Some(task) = number(name)? else { continue };
+        let first = if name == SLURM_TASK { number("SLURM_ARRAY_TASK_MIN")?.unwrap_or(0) } else { 0 };
+        found.push((name, task, task.saturating_sub(first)));
     }
-    for name in ["HQ_TASK_ID", "JOB_COMPLETION_INDEX"] {
-        if let Some(part) = number(name)? {
-            return Ok(Part { part, of: nodes });
-        }
+    let Some((name, task, part)) = found.first().copied() else {
+        return Err(format!(
+            "--node auto: no {} in the environment. Give the part, as in --node 0/{nodes}",
+            TASKS.join(", ")
+        ));
+    };
+    // A job of one scheduler may run in a task of another one.
+    if let Some((other, _, another)) = found.iter().find(|(.., other)| *other != part) {
+        return Err(format!(
+            "--node auto: {name} names part {part}, and {other} part {another}. Give the one that is meant, as in --node {another}/{nodes}"
+        ));
     }
-    Err(format!(
-        "--node auto: no SLURM_ARRAY_TASK_ID, HQ_TASK_ID or JOB_COMPLETION_INDEX in the environment. Give the part, as in --node 0/{nodes}"
-    ))
+    let of = if name == SLURM_TASK { number("SLURM_ARRAY_TASK_COUNT")?.unwrap_or(nodes) } else { nodes };
+    if of != nodes {
+        return Err(format!(
+            "--node auto: the job array has {of} tasks, and the plan has {nodes} parts. Submit it with --array=0-{}, or give --node {task}/{nodes}",
+            nodes - 1
+        ));
+    }
+    Ok(Part { part, of })
 }
 
 /// Return the labels of an attempt.
@@ -142,6 +155,7 @@ mod tests {
         assert_eq!(part("auto", &slurm("9")), Ok(8));
         assert_eq!(part("auto", &[("HQ_TASK_ID", "11")]), Ok(11));
         assert_eq!(part("auto", &[("JOB_COMPLETION_INDEX", "0")]), Ok(0));
+        assert_eq!(part("auto", &[&slurm("9")[..], &[("HQ_TASK_ID", "8")]].concat()), Ok(8), "both name the same part");
     }
 
     #[test]
@@ -154,6 +168,11 @@ mod tests {
             ("auto", &[], "--node 0/12"),
             ("auto", &[("JOB_COMPLETION_INDEX", "12")], "beyond the last part"),
             ("auto", &[("HQ_TASK_ID", "x")], "HQ_TASK_ID is `x`"),
+            (
+                "auto",
+                &[("SLURM_ARRAY_TASK_ID", "3"), ("HQ_TASK_ID", "4")],
+                "SLURM_ARRAY_TASK_ID names part 3, and HQ_TASK_ID part 4. Give the one that is meant, as in --node 4/12",
+            ),
             ("auto", &[("SLURM_ARRAY_TASK_ID", "3"), ("SLURM_ARRAY_TASK_COUNT", "2")], "--array=0-11"),
         ] {
             let error = part(node, variables).unwrap_err();

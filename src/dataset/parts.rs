@@ -46,7 +46,7 @@ impl SavedParts {
         if !directory.plan().exists() {
             return Ok(None);
         }
-        let (plan, _) = PlanFile::read(&directory.plan())?;
+        let plan = PlanFile::shared(&directory)?;
         if plan.saving.is_empty() {
             return Err(Error::Usage(format!(
                 "{}: the plan saves nothing. Make a plan with --save, as in --save items",

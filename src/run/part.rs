@@ -4,8 +4,10 @@
 //!
 //! | room | for |
 //! |---|---|
+//! | `difference` | setting in which flags differ from the plan |
 //! | `slot` | wait for a slot and for the common start; the slot that a part holds |
 
+mod difference;
 mod slot;
 
 use std::fs::File;
@@ -19,6 +21,7 @@ use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptState, PartsDirectory};
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 
+use self::difference::difference;
 pub(super) use self::slot::{PartSlot, SlotTurn};
 use super::resolve::Resolved;
 use crate::cli::{Auto, RunArgs};
@@ -115,9 +118,7 @@ impl PartRun {
         let plan = &attempt.plan;
         let own = RunPlan { shards: plan.nodes, ..whole(resolved.plan.clone(), plan.slots, *burst) };
         if let Some(difference) = difference(&plan.crawl, &own) {
-            return Err(Error::Usage(format!(
-                "--plan: {difference}. Remove the flags that differ from those of the plan, or make another plan"
-            )));
+            return Err(Error::Usage(format!("{difference}. Use that of the plan, or make another plan")));
         }
         let share = SlotShare { slot: 0, of: plan.slots };
         let most = match shards {
@@ -188,16 +189,6 @@ const SLOT_LOST: &str = "its lease expired and another attempt took its slot";
 const fn unfinished(part: Part, why: &'static str) -> Error {
     let Part { part, of } = part;
     Error::PartUnfinished { part, of, why }
-}
-
-/// Name the first setting that differs, with both values.
-fn difference(plan: &RunPlan, own: &RunPlan) -> Option<String> {
-    let [plan, own] = [plan, own].map(|plan| serde_json::to_value(plan).unwrap_or_default());
-    let fields = plan.as_object()?;
-    let differs = |key: &&String| fields.get(*key) != own.get(*key);
-    let key = fields.keys().chain(own.as_object()?.keys()).find(differs)?;
-    let shown = |value: Option<&serde_json::Value>| value.map_or_else(|| "not set".to_owned(), ToString::to_string);
-    Some(format!("`{key}` is {} in the plan, and {} here", shown(fields.get(key)), shown(own.get(key))))
 }
 
 /// End of a part.

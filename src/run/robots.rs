@@ -15,7 +15,7 @@ use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_results::run::report::{PER_HOST_RATE_FROM, RobotsHost, RobotsOutcome, RobotsReport};
+use crawlmark_results::run::report::{CRAWL_DELAY, PER_HOST_RATE_FROM, RobotsHost, RobotsOutcome, RobotsReport};
 use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
 
 use super::part::PartSlot;
@@ -119,7 +119,7 @@ pub(super) fn obey(
         let rate = &mut resolved.plan.per_host.rate;
         if rate.is_none_or(|rate| rate.per_second() > delayed.per_second()) {
             *rate = Some(delayed);
-            resolved.plan.workload.insert(PER_HOST_RATE_FROM.to_owned(), "crawl-delay of robots.txt".to_owned());
+            resolved.plan.workload.insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
         }
         resolved.plan = resolved.plan.clone().validate().map_err(|error| {
             Error::Usage(format!("robots.txt requires {delay} s between requests, and {error}. Or use --robots ignore"))

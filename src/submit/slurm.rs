@@ -51,6 +51,22 @@ pub(super) fn submit(submission: &Submission<'_>) -> Result<(), Error> {
     fs::create_dir_all(&scripts).map_err(Error::unwritable(&scripts))?;
     let directory = PartsDirectory::at(&into);
     attempt::share_plan(&directory, plan, (text, &format!("submit-{}", std::process::id())))?;
+    let done = (0..plan.nodes).filter(|part| directory.result(*part).exists()).count() as u64;
+    if done == u64::from(plan.nodes) {
+        let into = quoted(&into.display().to_string());
+        terminal::say(&format!(
+            "All {} parts have a result, so there is nothing to submit. Merge them with: crawlmark merge {into}\n",
+            grouped(done)
+        ));
+        return Ok(());
+    }
+    if done > 0 {
+        terminal::say(&format!(
+            "Parts that have a result already: {} of {}. Their tasks end at once.\n",
+            grouped(done),
+            grouped(plan.nodes.into())
+        ));
+    }
     for (name, script) in [PART, MERGE] {
         let path = scripts.join(name);
         let written =

@@ -1,6 +1,7 @@
 //! A crawl in parts, each a process that knows the others only by their shared directory; some are killed, and some come back late.
 #![expect(clippy::unwrap_used, reason = "a test without its plan or its parts is over")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crawlmark_harness::units::grouped;
+use crawlmark_results::run::parts::PlanFile;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -222,8 +224,8 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     assert!(before > 0 && report.items("ok") + before == IDS, "{before} before");
     assert_eq!(report.count("/merged/other_attempts"), 2);
     let items = [report.items("ok"), before].map(grouped);
-    let ledger = format!("2,400 planned = {} ok + {} saved by earlier attempts", items[0], items[1]);
-    for (file, saved) in [("summary.md", &*ledger), ("report.html", "saved by earlier attempts")] {
+    let ledger = format!("2,400 planned = {} ok + {} saved before", items[0], items[1]);
+    for (file, saved) in [("summary.md", &*ledger), ("report.html", "saved before")] {
         let text = fs::read_to_string(merged.out().join(file)).unwrap();
         // Killed parts leave their slots idle for the time of a lease.
         for words in [saved, "used: slots were in use ", " of the time in which parts ran"] {
@@ -260,16 +262,53 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
 }
 
 #[test]
+fn a_plan_is_refused_by_its_flag_or_says_what_it_leaves_to_its_parts() {
+    let plan =
+        |flags: &[&str]| Started::new(&[&["plan", "http://127.0.0.1:9/{id}", "--nodes", "2"], flags].concat()).end();
+    for (flags, says) in [
+        (&["--ids", "0..9", "--start-at", "2026-01-31T12:00:00Z"][..], "--start-at 2026-01-31T12:00:00Z was "),
+        (&["--ids", "0..9", "--start-at", "2126-01-31T12:00:00Z"], "at most 30 days are allowed"),
+        (&["--ids", "0..9", "-d", "9s", "--slots", "1"], "use as many --slots as --nodes"),
+        (&[], "as in --ids 0..1m"),
+        (&["-d", "9s"], "as in --ids 0..1m"),
+    ] {
+        let refused = plan(flags).code(&[2]);
+        assert!(refused.stderr.contains(says), "{says}: {}", refused.stderr);
+    }
+    let done = plan(&["-n", "8", "-d", "9s", "--save", "items", "-H", "x-key: hidden", "--out", "-"]).code(&[0]);
+    let printed: Value = serde_json::from_str(&done.stdout).unwrap();
+    let schema: Value = serde_json::from_str(include_str!("../../results/schema/plan-1.schema.json")).unwrap();
+    jsonschema::draft202012::validate(&schema, &printed).unwrap();
+    let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(keys(&printed), keys(&schema["properties"]), "each field is described");
+    for says in [
+        "plan: 8 IDs in 2 parts of about 4, at most 2 at once\nRun each with: crawlmark run --plan FILE ",
+        "give each part these again: --header 'x-key: ...'\n",
+        "Each part stops 9s after its start",
+    ] {
+        assert!(done.stderr.contains(says), "{says}: {}", done.stderr);
+    }
+}
+
+#[test]
 fn exit_codes_say_what_a_scheduler_has_to_do() {
     let target = Target::start("--processes 1");
-    let parts =
-        Parts::plan(&target.url(), 2, "--ids 0..400 -c 4 --shards 1 --rate 100 --start-at 2026-01-31T12:00:00Z");
+    let parts = Parts::plan(&target.url(), 2, "--ids 0..400 -c 4 --shards 1 --rate 100");
+    // Made before its common start, and run long after it.
+    let (mut late, _) = PlanFile::read(Path::new(&parts.plan_file())).unwrap();
+    late.start_at = Some("2026-01-31T12:00:00Z".to_owned());
+    fs::write(parts.plan_file(), late.into_text().unwrap()).unwrap();
     let (plan, into) = (parts.plan_file(), parts.path("crawl"));
     let run = |args: &[&str]| Started::new(&[&["run", "--plan", &plan, "--into", &into, "--quiet"], args].concat());
     // Configuration: not to be retried.
     for (args, says) in [
         (&["--node", "0/3"][..], "the plan has 2"),
-        (&["--node", "0/2", "--rate", "7"], "`rate` is"),
+        (&["--node", "0/2", "--rate", "7"], "error: --rate is 100/s in the plan, and 7/s here. Use that of the plan"),
+        (&["--node", "0/2", "--timeout", "2s"], "--timeout is 10s in the plan, and 2s here"),
+        (&["--node", "0/2", "--connect-timeout", "7s"], "--connect-timeout is 5s in the plan, and 7s here"),
+        (&["--node", "0/2", "--header", "x-key: 1"], "(--header) is host, user-agent, accept in the plan"),
+        (&["--node", "0/2", "--compressed"], "--compressed is not set in the plan"),
+        (&["--node", "0/2", "--per-host-rate", "9"], "--per-host-rate is not set in the plan, and 9/s here"),
         (&["--node", "0/2", "--shards", "4"], "at most 2 shards"),
         (&["--node", "auto"], "SLURM_ARRAY_TASK_ID"),
     ] {
@@ -283,6 +322,13 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--quiet"];
     let done = Started::new(&args).end().code(&[2]);
     assert!(done.stderr.contains("the parts of another plan"), "{}", done.stderr);
+    let args = ["run", "--plan", ".", "--into", &into, "--node", "0/2"];
+    let done = Started::new(&args).end().code(&[2]);
+    assert!(
+        done.stderr.contains("--plan .: it is a directory, not a regular file. Name the file that"),
+        "{}",
+        done.stderr
+    );
     assert_eq!(target.books()["requests"], json!(0));
 
     // Stopped by a signal, or without one of its shards: to be run again, and its slot is free at once.
@@ -384,7 +430,7 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails_and_a_clock_tha
 
 #[test]
 fn a_part_keeps_its_slot_while_it_fetches_robots_txt_and_ends_if_it_loses_it() {
-    const RULES: &str = "HTTP/1.1 200 OK\r\ncontent-length: 24\r\n\r\nUser-agent: *\nDisallow:\n";
+    const RULES: &str = "HTTP/1.1 200 OK\r\ncontent-length: 42\r\n\r\nUser-agent: *\nDisallow:\nCrawl-delay: 0.05\n";
     let (is_free, fetches, items) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
     let serve = |mut peer: Peer| {
         while let Some(path) = peer.request() {
@@ -414,6 +460,11 @@ fn a_part_keeps_its_slot_while_it_fetches_robots_txt_and_ends_if_it_loses_it() {
         is_free.store(true, Ordering::SeqCst);
         part.end().code(&[0]);
         assert_eq!(items.load(Ordering::SeqCst), 20);
+        let rate = json!({"permits": 1, "period_ns": 50_000_000});
+        assert_eq!(parts.merged().at("/plan/per_host/rate"), &rate, "read again without a complaint");
+        let merged = parts.merge(&[]).code(&[0]);
+        let summary = fs::read_to_string(merged.out().join("summary.md")).unwrap();
+        assert!(summary.contains("| limited by | the crawl-delay of robots.txt "), "{summary}");
 
         is_free.store(false, Ordering::SeqCst);
         let parts = plan();

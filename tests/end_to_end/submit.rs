@@ -110,6 +110,29 @@ fn a_job_that_slurm_refuses_is_named_with_those_before_it() {
 }
 
 #[test]
+fn parts_that_have_a_result_are_named_and_a_crawl_of_such_parts_is_not_submitted() {
+    let desk = Desk::new(&[]);
+    desk.double("sbatch", SBATCH);
+    let go = ["submit", "slurm", "plan.json", "--into", "crawl", "--go"];
+    let publish = |part: u32| {
+        let place = desk.path(&format!("crawl/part-{part:05}"));
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("RESULT"), "").unwrap();
+    };
+    publish(7);
+    let said = text(&desk.call(&go));
+    assert!(said.contains("have a result already: 1 of 12"), "{said}");
+    assert_eq!(desk.noted("noted").len(), 2);
+    (0..12).for_each(publish);
+    for words in [&go[..], &go[..5]] {
+        let done = desk.call(words);
+        assert_eq!((done.status.code(), done.stdout.len()), (Some(0), 0), "{}", text(&done));
+        assert!(text(&done).contains("All 12 parts have a result"), "{}", text(&done));
+    }
+    assert_eq!(desk.noted("noted").len(), 2, "nothing more is submitted");
+}
+
+#[test]
 fn a_plan_that_would_fail_in_each_task_is_not_submitted() {
     let desk = Desk::new(&["-H", "authorization: secret", "--out", "secret.json"]);
     let refusal = |args: &[&str]| {
@@ -132,6 +155,7 @@ fn a_plan_that_would_fail_in_each_task_is_not_submitted() {
     assert!(!desk.path("new").exists(), "nothing is written for a plan that cannot be used");
     let said = refusal(&["slurm", "plan.json", "--into", "crawl", "--flags", "'open"]);
     assert!(said.contains("quotation mark"), "{said}");
+    assert!(refusal(&["slurm", ".", "--into", "crawl"]).contains("PLAN .: it is a directory"));
     let image = ["--image", "crawlmark:1"];
     assert!(refusal(&[&["kubernetes", "plan.json", "--into", "/abs"], &image[..]].concat()).contains("relative path"));
     assert!(refusal(&[&["kubernetes", "plan.json", "--into", "a", "--go"], &image[..]].concat()).contains("for slurm"));

@@ -102,6 +102,9 @@ pub const PROXY_FROM: &str = "proxy_from";
 /// Key of the workload: source of the rate per host. Only where that is a crawl-delay of robots.txt, and not `--per-host-rate`.
 pub const PER_HOST_RATE_FROM: &str = "per_host_rate_from";
 
+/// Value of [`PER_HOST_RATE_FROM`].
+pub const CRAWL_DELAY: &str = "crawl-delay of robots.txt";
+
 /// Key of the workload: certificates that the client trusts. Only of targets over TLS.
 pub const TLS_TRUST: &str = "tls_trust";
 

@@ -183,7 +183,7 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
 
 /// Say how many parts cannot be read and why, and name one; none if all can.
 fn unread(all: &PartsOverview) -> Option<[String; 2]> {
-    let UnreadParts { parts, path, error, for_s } = all.unread.as_ref()?;
+    let UnreadParts { parts, path, error, for_s, is_damaged: _ } = all.unread.as_ref()?;
     let parts = if *parts == 1 { "1 part".to_owned() } else { format!("{} parts", grouped((*parts).into())) };
     let time = elapsed(Duration::from_secs_f64(*for_s));
     Some([format!("{parts} for {time}: {error}"), path.display().to_string()])
@@ -197,8 +197,9 @@ fn counts(all: &PartsOverview) -> Vec<Part> {
         (counts.lost, PartState::Lost, Tone::Failure, 1),
         (counts.unfinished, PartState::Unfinished, Tone::Warning, 2),
         (counts.running, PartState::Running, Tone::Plain, 3),
-        (counts.waiting, PartState::Waiting, Tone::Plain, 4),
-        (counts.not_begun, PartState::NotBegun, Tone::Quiet, 5),
+        (counts.starting, PartState::Starting, Tone::Plain, 4),
+        (counts.waiting, PartState::Waiting, Tone::Plain, 5),
+        (counts.not_begun, PartState::NotBegun, Tone::Quiet, 6),
     ];
     let some = states.into_iter().filter(|(count, ..)| *count > 0).map(|(count, state, tone, rank)| Part {
         rank,
@@ -259,7 +260,7 @@ fn row(part: &PartRow, columns: usize) -> Line {
         PartState::Lost => (format!("lost {silent}"), Tone::Failure),
         PartState::Unfinished => ("unfinished".to_owned(), Tone::Warning),
         PartState::Running if *silent_s >= OLD_S => (format!("silent {silent}"), Tone::Warning),
-        PartState::Running | PartState::Waiting | PartState::NotBegun | PartState::Done => {
+        PartState::Running | PartState::Starting | PartState::Waiting | PartState::NotBegun | PartState::Done => {
             (state.name().to_owned(), Tone::Plain)
         }
     };
@@ -312,6 +313,7 @@ mod tests {
             planned: 64,
             done: count(PartState::Done),
             running: count(PartState::Running),
+            starting: count(PartState::Starting),
             waiting: count(PartState::Waiting),
             lost: count(PartState::Lost),
             unfinished: count(PartState::Unfinished),
@@ -360,7 +362,7 @@ mod tests {
             (PartState::NotBegun, 34),
         ];
         let (path, error) = ("/shared/crawl/part-00041".into(), "Input/output error (os error 5)".to_owned());
-        let unread = Some(UnreadParts { parts: 3, path, error, for_s: 12.0 });
+        let unread = Some(UnreadParts { parts: 3, path, error, for_s: 12.0, is_damaged: false });
         PartsOverview { items_failed: 1_204, additional_attempts: 1, unread, oldest_s: Some(12.0), ..all(&states) }
     }
 

@@ -64,9 +64,11 @@ fn walk(value: &Value, at: &str, found: &mut Vec<String>) {
 
 fn page(name: &str, schema: &Value) -> String {
     let file = file_of(name);
+    // What is printed and not saved has the name of its command.
+    let title = if file == "watch" { "watch --json".to_owned() } else { format!("{file}.json") };
     let id = schema["properties"]["schema"]["const"].as_str().map(|id| format!("Format `{id}`. ")).unwrap_or_default();
     let mut text = format!(
-        "{GENERATED}# {file}.json\n\n{}\n\n{id}Schema: [`{name}.schema.json`](https://github.com/crawlmark/crawlmark/blob/main/results/schema/{name}.schema.json).\n",
+        "{GENERATED}# {title}\n\n{}\n\n{id}Schema: [`{name}.schema.json`](https://github.com/crawlmark/crawlmark/blob/main/results/schema/{name}.schema.json).\n",
         description(schema),
     );
     text.push_str(&table(schema, schema));

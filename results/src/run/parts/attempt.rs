@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::directory::is_name;
-use crate::run::report::{Environment, Report, Verdict};
+use crate::run::report::{Environment, PER_HOST_RATE_FROM, Report, Verdict};
 use crate::run::result_dir::foreign;
 use crawlmark_harness::stats::ItemCounts;
 use crawlmark_harness::units::IdRange;
@@ -58,6 +58,9 @@ pub struct AttemptRecord {
     /// Requests for robots.txt before its start: not in `requests`.
     #[serde(default)]
     pub robots_requests: u64,
+    /// Crawl-delay of robots.txt that limited the rate of each host, s; null if none did.
+    #[serde(default)]
+    pub crawl_delay_s: Option<f64>,
     /// True if it ended by itself and all of its shards reported their end: only then may it be published.
     pub whole: bool,
     /// Verdict on its measurement.
@@ -105,6 +108,11 @@ impl AttemptRecord {
             items: report.ledger.items,
             requests: report.totals.attempts_sent,
             robots_requests: report.robots.as_ref().map_or(0, |robots| robots.requests),
+            crawl_delay_s: report
+                .robots
+                .as_ref()
+                .filter(|_| report.plan.run.workload.contains_key(PER_HOST_RATE_FROM))
+                .and_then(|robots| robots.crawl_delay_s),
             whole,
             verdict: report.validity.verdict,
             reasons: report.validity.reasons.clone(),

@@ -12,15 +12,19 @@ use std::time::Duration;
 
 use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
 use crate::run::gates::{LiveThresholds, Objective};
-use crate::run::report::{IntervalRow, Labels, MergedReport, OtherAttempt, Report, Source, Validity, Verdict};
+use crate::run::report::{
+    CRAWL_DELAY, IntervalRow, Labels, MergedReport, OtherAttempt, PER_HOST_RATE_FROM, Report, Source, Validity, Verdict,
+};
 use crate::run::result_dir::foreign;
 use crate::show::text::counted;
+use crawlmark_harness::clock::duration_ns;
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::supervisor::parts::{
     MOST_TIMES, PartError, PartFrame, PartReader, PartStart, merge as merge_frames,
 };
 use crawlmark_harness::supervisor::{Interval, Live, Observer};
-use crawlmark_harness::units::grouped;
+use crawlmark_harness::units::{Rate, grouped};
 
 /// Parts whose files are kept open while they are read. More of them are opened for each piece that is read: a process may have a thousand
 /// files open by default.
@@ -124,7 +128,7 @@ pub fn merge(
     completeness: Completeness,
     objectives: &[Objective],
 ) -> Result<Report, MergeError> {
-    let (plan, _) = PlanFile::read(&directory.plan())?;
+    let plan = PlanFile::shared(directory)?;
     let (mut attempts, mut missing) = (Vec::new(), Vec::new());
     for part in 0..plan.nodes {
         match published(directory, &plan, part)? {
@@ -145,20 +149,24 @@ pub fn merge(
         let attempt = at.map_or("", |at| &attempts[at].attempt);
         directory.attempt(part, attempt).join(PartsDirectory::FRAMES)
     };
+    let crawl = crawled(&plan.crawl, &attempts);
     let mut recorder =
-        Recorder { rows: Vec::new(), thresholds: LiveThresholds::new(objectives, &plan.crawl), parts: plan.nodes };
+        Recorder { rows: Vec::new(), thresholds: LiveThresholds::new(objectives, &crawl), parts: plan.nodes };
     let all_at_once = starts.len() <= OPEN_AT_ONCE;
     let open = |part| FramesFile::open(frames(part), all_at_once);
-    let record = merge_frames(&plan.crawl, &starts, open, &mut recorder)
-        .map_err(|(part, error)| MergeError::Frames { path: frames(part), error, result: directory.result(part) })?;
+    let record = merge_frames(&crawl, &starts, open, &mut recorder).map_err(|(part, error)| MergeError::Frames {
+        path: frames(part),
+        error,
+        result: directory.result(part),
+    })?;
     let Recorder { rows, thresholds, .. } = recorder;
     let environment = attempts[0].environment.clone();
     let labels = Labels { name: "merged".to_owned(), ..Labels::default() };
     let mut report =
-        Report::new(Source { plan: &plan.crawl, labels: &labels, record: &record, intervals: rows, environment });
+        Report::new(Source { plan: &crawl, labels: &labels, record: &record, intervals: rows, environment });
     report.run_id.clone_from(&plan.run_id);
     // Each part has its own peak, and those that ran at once share the connections.
-    report.totals.peak_in_flight = report.totals.peak_in_flight.min(plan.crawl.in_flight().into());
+    report.totals.peak_in_flight = report.totals.peak_in_flight.min(crawl.in_flight().into());
     report.command = Some(plan.command.clone());
     let kept = attempts.iter().map(|attempt| attempt.finished_before).fold(0, u64::saturating_add);
     report.finished_before = Some(kept).filter(|kept| *kept > 0);
@@ -167,6 +175,17 @@ pub fn merge(
     judge(&mut report, &attempts);
     thresholds.close(&mut report);
     Ok(report)
+}
+
+/// Return the crawl with the crawl-delay that its parts obeyed, which is not known when a plan is made.
+fn crawled(plan: &RunPlan, attempts: &[AttemptRecord]) -> RunPlan {
+    let delays_s = attempts.iter().filter_map(|attempt| attempt.crawl_delay_s);
+    let period = delays_s.max_by(f64::total_cmp).and_then(|delay_s| Duration::try_from_secs_f64(delay_s).ok());
+    let Some(period) = period.filter(|period| !period.is_zero()) else { return plan.clone() };
+    let mut crawl = plan.clone();
+    crawl.per_host.rate = Some(Rate { permits: 1, period_ns: duration_ns(period) });
+    crawl.workload.insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
+    crawl
 }
 
 /// Return the attempt at a part that counts; none if none was published.

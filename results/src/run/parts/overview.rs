@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use self::seen::{AttemptSeen, PartSeen};
+use self::seen::{AttemptSeen, Failing, PartSeen};
 use super::status::{AttemptState, AttemptStatus};
 use super::{AttemptRecord, PartsDirectory, PlanFile};
 
@@ -28,7 +28,9 @@ pub enum PartState {
     Unfinished,
     /// An attempt crawls.
     Running,
-    /// An attempt waits for a slot or for the common start.
+    /// An attempt has a slot, and waits for the common start or for robots.txt.
+    Starting,
+    /// An attempt waits for a slot.
     Waiting,
     /// There is no attempt yet.
     NotBegun,
@@ -37,13 +39,14 @@ pub enum PartState {
 }
 
 impl PartState {
-    /// Name in JSON and in words.
+    /// Name in words.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lost => "lost",
             Self::Unfinished => "unfinished",
             Self::Running => "running",
+            Self::Starting => "starting",
             Self::Waiting => "waiting",
             Self::NotBegun => "not begun",
             Self::Done => "done",
@@ -60,7 +63,9 @@ pub struct PartCounts {
     pub done: u32,
     /// Parts that are crawled.
     pub running: u32,
-    /// Parts that wait for a slot or for the common start.
+    /// Parts that have a slot, and wait for the common start or for robots.txt.
+    pub starting: u32,
+    /// Parts that wait for a slot.
     pub waiting: u32,
     /// Parts whose attempts write nothing any more.
     pub lost: u32,
@@ -88,16 +93,18 @@ pub struct PartRow {
 }
 
 /// Parts that could not be read at the last look.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct UnreadParts {
     /// Number of parts; what is shown of them is what was read before.
     pub parts: u32,
-    /// Directory of the one that has failed for the longest time.
+    /// Directory or file of the one that has failed for the longest time.
     pub path: PathBuf,
     /// Its first error.
     pub error: String,
     /// Time since then, s.
     pub for_s: f64,
+    /// True if a file is damaged, so that waiting does not help.
+    pub is_damaged: bool,
 }
 
 /// The highest percentile of the running parts.
@@ -138,9 +145,11 @@ pub struct PartsOverview {
     pub highest_p50: Option<HighestTime>,
     /// The highest 99th percentile of the running parts.
     pub highest_p99: Option<HighestTime>,
-    /// Parts that could not be read at the last look; null if there are none.
+    /// Parts that could not be read at the last look; none if all could, as in each snapshot.
+    #[serde(skip)]
     pub unread: Option<UnreadParts>,
-    /// Age of the oldest figure, s; null until each part was read.
+    /// Age of the oldest figure, s; none until each part was read. 0 in each snapshot.
+    #[serde(skip)]
     pub oldest_s: Option<f64>,
     /// Parts that are neither done nor still to begin: lost and unfinished ones first.
     pub rows: Vec<PartRow>,
@@ -161,16 +170,13 @@ impl PartsWatch {
     /// A watch over `directory`. An attempt that writes nothing for `lost_after` is lost.
     #[must_use]
     pub fn new(directory: PartsDirectory, plan: PlanFile, lost_after: Duration) -> Self {
-        let parts = vec![PartSeen::default(); plan.nodes as usize];
+        let parts = (0..plan.nodes).map(|_| PartSeen::default()).collect();
         Self { directory, plan, lost_after, parts, next: [0; 2] }
     }
 
-    /// Read up to `most` parts, at least 1: a quarter of them may be of those that are not being crawled. A part that cannot be read stays as it was
-    /// ([`PartsOverview::unread`]).
-    ///
-    /// # Errors
-    /// When a result is damaged.
-    pub fn look(&mut self, now: Duration, most: usize) -> Result<(), (PathBuf, io::Error)> {
+    /// Read up to `most` parts, at least 1: a quarter of them may be of those that are not being crawled. A part that cannot be read, or whose
+    /// result is damaged, stays as it was ([`PartsOverview::unread`]).
+    pub fn look(&mut self, now: Duration, most: usize) {
         let (alive, others): (Vec<usize>, Vec<usize>) = (0..self.parts.len())
             .filter(|part| !self.parts[*part].is_settled(self.lost_after))
             .partition(|part| self.parts[*part].is_alive(self.lost_after));
@@ -180,24 +186,25 @@ impl PartsWatch {
         for (kind, (parts, most)) in [(alive, for_alive), (others, for_others)].into_iter().enumerate() {
             let from = parts.partition_point(|part| *part < self.next[kind]);
             for part in parts[from..].iter().chain(&parts[..from]).take(most) {
-                self.read(*part, now)?;
+                self.read(*part, now);
                 self.next[kind] = part + 1;
             }
         }
-        Ok(())
     }
 
-    fn read(&mut self, part: usize, now: Duration) -> Result<(), (PathBuf, io::Error)> {
+    fn read(&mut self, part: usize, now: Duration) {
         let number = u32::try_from(part).unwrap_or(u32::MAX);
         let seen = &mut self.parts[part];
+        let failed_before = seen.failing.take();
+        let failing = |path, error| failed_before.or(Some(Failing { since: now, path, error }));
         let names = match self.directory.attempts(number) {
             Ok(names) => names,
             Err(error) => {
-                seen.failing.get_or_insert_with(|| (now, error.to_string()));
-                return Ok(());
+                seen.failing = failing(self.directory.part(number), error);
+                return;
             }
         };
-        (seen.at, seen.failing) = (Some(now), None);
+        seen.at = Some(now);
         for name in names {
             let file = |file| self.directory.attempt(number, &name).join(file);
             // A file server may be unable to show a file that is replaced just now.
@@ -213,17 +220,16 @@ impl PartsWatch {
         }
         if seen.published.is_none() {
             let path = self.directory.result(number);
-            seen.published = match AttemptRecord::read(&path) {
-                Ok(record) => record.map(|record| record.attempt),
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err((path, error)),
+            match AttemptRecord::read(&path) {
+                Ok(record) => seen.published = record.map(|record| record.attempt),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => seen.failing = failing(path, error),
                 // A file server that hesitates is asked again.
-                Err(_) => None,
-            };
+                Err(_) => {}
+            }
         }
-        Ok(())
     }
 
-    /// True if each part was read, and each attempt that does not look dead was seen to move or to end.
+    /// True if each part was read, and has a result or attempts that look dead or were seen to move or to end.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         self.parts.iter().all(|part| part.is_certain(self.lost_after))
@@ -259,6 +265,7 @@ impl PartsWatch {
                 PartState::Lost => &mut counts.lost,
                 PartState::Unfinished => &mut counts.unfinished,
                 PartState::Running => &mut counts.running,
+                PartState::Starting => &mut counts.starting,
                 PartState::Waiting => &mut counts.waiting,
                 PartState::NotBegun => &mut counts.not_begun,
                 PartState::Done => &mut counts.done,
@@ -270,7 +277,7 @@ impl PartsWatch {
                     let failed = counts.map_or(0, |attempt| attempt.status.failed);
                     all.items_failed = all.items_failed.saturating_add(failed);
                 }
-                (PartState::Running | PartState::Waiting, Some(attempt)) => {
+                (PartState::Running | PartState::Starting | PartState::Waiting, Some(attempt)) => {
                     let before = attempt.finished_before(plan.ids(part).len());
                     all.items = all.items.saturating_add(before.saturating_add(attempt.status.items));
                     all.items_failed = all.items_failed.saturating_add(attempt.status.failed);
@@ -294,9 +301,11 @@ impl PartsWatch {
                 let finished_before = attempt.finished_before(plan.ids(part).len());
                 all.rows.push(PartRow { part, state, attempt: name, silent_s, finished_before, status });
             }
-            if let Some((since, error)) = &seen.failing {
+            if let Some(Failing { since, path, error }) = &seen.failing {
                 let for_s = now.saturating_sub(*since).as_secs_f64();
-                let unread = || UnreadParts { parts: 0, path: self.directory.part(part), error: error.clone(), for_s };
+                let is_damaged = error.kind() == io::ErrorKind::InvalidData;
+                let unread =
+                    || UnreadParts { parts: 0, path: path.clone(), error: error.to_string(), for_s, is_damaged };
                 let longest = all.unread.get_or_insert_with(unread);
                 if longest.for_s < for_s {
                     *longest = UnreadParts { parts: longest.parts, ..unread() };

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::error::Category;
 use sha2::{Digest, Sha256};
 
-use super::digest;
+use super::{PartsDirectory, digest};
 use crate::run::report::CommandLine;
 use crate::run::result_dir::foreign;
 use crawlmark_harness::plan::{RunPlan, split_point};
@@ -68,16 +68,24 @@ pub struct PlanFile {
 /// Reason why a file is no plan that this program can carry out.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanFileError {
-    /// The system refused.
-    #[error("read the plan {}: {error}. Name a plan that `crawlmark plan` made, or the directory that its parts share (--into)", path.display())]
+    /// The system refused to read the plan that `run` or `submit` names.
+    #[error("--plan {}: {error}. Name the file that `crawlmark plan` wrote", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// Error of the system.
         error: io::Error,
     },
+    /// The system refused to read the plan in the directory of the parts.
+    #[error("read the plan {}: {error}. Name the directory that the parts of a crawl share", path.display())]
+    NoneShared {
+        /// The file.
+        path: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
     /// No plan.
-    #[error("{} is not a plan: {why}. Name the plan.json that `crawlmark plan` wrote, or write a new plan", path.display())]
+    #[error("{} is not a plan: {why}. Restore the file that `crawlmark plan` wrote, or write a new plan", path.display())]
     NotPlan {
         /// The file.
         path: PathBuf,
@@ -175,6 +183,17 @@ impl PlanFile {
         })?;
         plan.check().map_err(not_plan)?;
         Ok((plan, text))
+    }
+
+    /// Read the plan of the parts in `directory`.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn shared(directory: &PartsDirectory) -> Result<Self, PlanFileError> {
+        Self::read(&directory.plan()).map(|(plan, _)| plan).map_err(|error| match error {
+            PlanFileError::Io { path, error } => PlanFileError::NoneShared { path, error },
+            other => other,
+        })
     }
 
     fn check(&self) -> Result<(), String> {
@@ -306,7 +325,7 @@ mod tests {
     #[test]
     fn what_is_no_plan_is_refused_in_a_sentence() {
         let text = plan().into_text().unwrap();
-        let rest = ". Name the plan.json that `crawlmark plan` wrote, or write a new plan";
+        let rest = ". Restore the file that `crawlmark plan` wrote, or write a new plan";
         for (text, why) in [
             (String::new(), "it is empty, or its end is missing"),
             (text[..text.len() / 2].to_owned(), "it is empty, or its end is missing"),

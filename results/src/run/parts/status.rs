@@ -38,7 +38,7 @@ pub struct AttemptStatus {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
-    /// An attempt that waits for a slot or for the common start.
+    /// An attempt that waits: for a slot, or, once it holds one, for the common start or for robots.txt.
     #[default]
     Waiting,
     /// An attempt that crawls.

@@ -83,8 +83,7 @@ pub(crate) fn time(report: &Report) -> &'static str {
 
 /// Name items that were finished before the run; none without any.
 pub(super) fn finished_before(report: &Report) -> Option<(u64, &'static str)> {
-    let by = if report.merged.is_some() { "saved by earlier attempts" } else { "saved before" };
-    report.finished_before.filter(|items| *items > 0).map(|items| (items, by))
+    report.finished_before.filter(|items| *items > 0).map(|items| (items, "saved before"))
 }
 
 /// Return a row for each attempt that was not merged, as far as the report names them.

@@ -1,6 +1,8 @@
 //! A part and its attempts, as they were read last.
 
 use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::PartState;
@@ -14,18 +16,27 @@ const STATUSES: usize = 10;
 const ADVANCING: Duration = Duration::from_secs(5);
 
 /// States of attempts: what one does says more of its part than the death of another one.
-const BY_RANK: [PartState; 4] = [PartState::Running, PartState::Waiting, PartState::Unfinished, PartState::Lost];
+const BY_RANK: [PartState; 5] =
+    [PartState::Running, PartState::Starting, PartState::Waiting, PartState::Unfinished, PartState::Lost];
 
 /// A part, as it was read last.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct PartSeen {
     /// Time of the last look at it that did not fail.
     pub(super) at: Option<Duration>,
     /// Name of the attempt that counts.
     pub(super) published: Option<String>,
     pub(super) attempts: Vec<AttemptSeen>,
-    /// Time of the first of the looks since then, all of which failed, and the error of it.
-    pub(super) failing: Option<(Duration, String)>,
+    /// First of its failures, since which all looks failed.
+    pub(super) failing: Option<Failing>,
+}
+
+/// Failure to read a part.
+#[derive(Debug)]
+pub(super) struct Failing {
+    pub(super) since: Duration,
+    pub(super) path: PathBuf,
+    pub(super) error: io::Error,
 }
 
 /// An attempt, as it was read last.
@@ -69,10 +80,12 @@ impl PartSeen {
         self.published.is_some() && !self.is_alive(lost_after)
     }
 
-    /// True if it was read, and each attempt that does not look dead was seen to move or to end.
+    /// True if it was read, and has a result or attempts that look dead or were seen to move or to end.
     pub(super) fn is_certain(&self, lost_after: Duration) -> bool {
         let is_certain = |seen: &AttemptSeen| seen.has_moved || seen.has_ended || self.is_lost(seen, lost_after);
-        self.at.is_some() && self.failing.is_none() && self.attempts.iter().all(is_certain)
+        self.at.is_some()
+            && self.failing.is_none()
+            && (self.published.is_some() || self.attempts.iter().all(is_certain))
     }
 
     /// Return its state, and the attempt that says so; none if that is unknown.
@@ -83,6 +96,7 @@ impl PartSeen {
         let state = |attempt: &AttemptSeen| match attempt.status.state {
             _ if attempt.has_ended => PartState::Unfinished,
             _ if self.is_lost(attempt, lost_after) => PartState::Lost,
+            AttemptState::Waiting if attempt.status.slot.is_some() => PartState::Starting,
             AttemptState::Waiting => PartState::Waiting,
             AttemptState::Running | AttemptState::Ended => PartState::Running,
         };

@@ -1,0 +1,97 @@
+//! The first setting in which the flags of a part differ from its plan, by its flag and with both values as typed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use crawlmark_harness::plan::{PerHost, RunPlan, ThrottlingPolicy};
+
+use crate::cli::Cli;
+
+/// A setting, and its value; none if it is not set.
+type Setting = (String, Option<String>);
+
+/// Settings of the workload that have other names than their flags.
+const NAMES: [(&str, &str); 9] = [
+    ("headers", "the list of headers (--header)"),
+    ("body_bytes", "the length of the body"),
+    ("lines", "the length of the list"),
+    ("order", "the order of the list"),
+    ("content", "--compressed"),
+    ("requests_per_connection", "--max-requests-per-connection"),
+    ("tls_trust", "--cacert"),
+    ("tls_client_certificate", "--cert"),
+    ("proxy_from", "--proxy"),
+];
+
+/// Name the first setting that differs, with both values.
+pub(super) fn difference(plan: &RunPlan, own: &RunPlan) -> Option<String> {
+    let by_flag = || named(plan).into_iter().zip(named(own)).find(|(was, is)| was != is);
+    let ((name, was), (_, is)) = by_flag().or_else(|| in_workload(plan, own)).or_else(|| elsewhere(plan, own))?;
+    let [was, is] = [was, is].map(|value| value.unwrap_or_else(|| "not set".to_owned()));
+    Some(format!("{name} is {was} in the plan, and {is} here"))
+}
+
+/// Return the settings that have a flag; one that others follow from comes before them.
+fn named(plan: &RunPlan) -> Vec<Setting> {
+    let ThrottlingPolicy { on_throttle, max_pause, retries, retry_budget_percent, backoff, adaptive } = plan.throttling;
+    let PerHost { hosts, connections, rate } = plan.per_host;
+    let time = |time: Duration| humantime::format_duration(time).to_string();
+    let settings = [
+        ("the target", Some(plan.target.clone())),
+        ("the number of hosts", Some(hosts.to_string())),
+        ("--ids", Some(plan.ids.to_string())),
+        ("--connections", Some(plan.connections.to_string())),
+        ("--streams", Some(plan.streams.to_string())),
+        ("--rate", plan.shaped_rate().map(|rate| rate.to_string())),
+        ("--burst", Some(plan.burst.to_string())),
+        ("--arrivals", Some(plan.arrivals.to_string())),
+        ("--duration", plan.duration.map(time)),
+        ("--warmup", Some(time(plan.warmup))),
+        ("--timeout", Some(time(plan.timeout))),
+        ("--grace", Some(time(plan.grace))),
+        ("--shard-deadline", Some(time(plan.shard_deadline))),
+        ("--seed", Some(plan.seed.to_string())),
+        ("--on-throttle", Some(on_throttle.name().to_owned())),
+        ("--max-pause", Some(time(max_pause))),
+        ("--retries", Some(retries.to_string())),
+        ("--retry-budget", Some(format!("{retry_budget_percent}%"))),
+        ("--backoff", Some(format!("{},{}", time(backoff.base), time(backoff.cap)))),
+        ("--adaptive", adaptive.map(|kind| kind.name().to_owned())),
+        ("--per-host-connections", connections.map(|connections| connections.to_string())),
+        ("--per-host-rate", rate.map(|rate| rate.to_string())),
+    ];
+    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn in_workload(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
+    let [was, is] = [plan, own].map(|plan| &plan.workload);
+    let keys: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    let key = keys.into_iter().find(|key| was.get(*key) != is.get(*key))?;
+    let (stem, is_time) = key.strip_suffix("_us").map_or((key.as_str(), false), |stem| (stem, true));
+    let flag = stem.replace('_', "-");
+    let is_flag = || {
+        let command = Cli::command();
+        let run = command.find_subcommand("run");
+        run.is_some_and(|run| run.get_arguments().any(|argument| argument.get_long() == Some(&flag)))
+    };
+    let name = match NAMES.iter().find(|(other, _)| other == key) {
+        Some((_, name)) => (*name).to_owned(),
+        None if is_flag() => format!("--{flag}"),
+        None => format!("`{key}`"),
+    };
+    let shown = |value: &String| match value.parse().ok().filter(|_| is_time) {
+        Some(us) => humantime::format_duration(Duration::from_micros(us)).to_string(),
+        None => value.clone(),
+    };
+    Some(((name.clone(), was.get(key).map(shown)), (name, is.get(key).map(shown))))
+}
+
+/// Return a field of the plan that follows from none of the settings above.
+fn elsewhere(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
+    let [was, is] = [plan, own].map(|plan| serde_json::to_value(plan).unwrap_or_default());
+    let mut keys = was.as_object()?.keys().chain(is.as_object()?.keys());
+    let key = keys.find(|key| was.get(*key) != is.get(*key))?;
+    let value = |plan: &serde_json::Value| (format!("`{key}`"), plan.get(key).map(ToString::to_string));
+    Some((value(&was), value(&is)))
+}
