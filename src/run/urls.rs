@@ -58,7 +58,7 @@ fn parse(mut text: impl BufRead) -> Result<Targets, UrlsError> {
                 Ok(_) => {}
             }
             let Ok(text) = std::str::from_utf8(&buffer) else { return Some(Err(UrlsError::NotText(line))) };
-            // Some editors begin a file with a mark that nobody sees.
+            // Some editors begin a file with an invisible byte order mark.
             let text = text.trim_start_matches('\u{feff}').trim();
             if !text.is_empty() && !text.starts_with('#') {
                 return Some(Template::as_written(text).map_err(|error| UrlsError::Line { line, error }));

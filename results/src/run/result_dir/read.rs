@@ -96,7 +96,7 @@ pub fn read(path: &Path) -> Result<Report, ReadError> {
     }
 }
 
-/// Reads a result that was saved just now, so that nobody can have edited it: where its numbers disagree, it is returned with the first
+/// Reads a result that was saved just now, so that it cannot have been edited: where its numbers disagree, it is returned with the first
 /// that do.
 ///
 /// # Errors
