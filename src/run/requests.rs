@@ -44,7 +44,7 @@ const MOST_REQUESTS: usize = 2_000_000;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestsError {
     /// The file, or standard input.
-    #[error("cannot be read: {0}")]
+    #[error("cannot be read: {0}. Check the path, or write - for standard input")]
     Io(#[from] io::Error),
     /// Longer than [`MOST_BYTES`].
     #[error("is larger than 256 MiB: split it, and crawl its parts one after the other")]

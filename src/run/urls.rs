@@ -16,7 +16,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UrlsError {
     /// The file, or standard input.
-    #[error("cannot be read: {0}")]
+    #[error("cannot be read: {0}. Name a file with one URL per line, or - for standard input")]
     Io(#[from] io::Error),
     /// No URL in it.
     #[error("holds no URL: write one per line")]
@@ -30,7 +30,7 @@ pub(super) enum UrlsError {
         error: TemplateError,
     },
     /// A line that is no text.
-    #[error("line {0} is not UTF-8 text")]
+    #[error("line {0} is not UTF-8 text: save the file as UTF-8, with one URL per line")]
     NotText(usize),
     /// A line without an end.
     #[error("line {0} is longer than 64 KiB")]
@@ -100,7 +100,7 @@ mod tests {
                 b"a.example/x",
                 "line 1: the URL `a.example/x` does not begin with http:// or https://: did you mean http://a.example/x?",
             ),
-            (b"http://a/\n\xff\xfe\n", "line 2 is not UTF-8"),
+            (b"http://a/\n\xff\xfe\n", "line 2 is not UTF-8 text: save the file as UTF-8"),
             (long.as_bytes(), "line 1 is longer than 64 KiB"),
         ] {
             let said = parse(text).unwrap_err().to_string();
