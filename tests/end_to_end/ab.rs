@@ -184,6 +184,7 @@ fn a_target_of_each_round_that_takes_twice_as_long_is_a_regression() {
     assert_eq!(named("cpu_per_attempt")["verdict"], "informational");
     assert_eq!(done.stdout, fs::read_to_string(done.out().join("summary.md")).unwrap());
     assert!(done.stdout.starts_with("# ab: regression\n"), "{}", done.stdout);
+    assert_eq!(done.stdout.matches("--latency 5ms").count(), 1, "{}", done.stdout);
 }
 
 #[test]
