@@ -242,5 +242,7 @@ fn told_apart(sides: &[Side; 2], base: &Report, candidate: &Report) -> Vec<Diffe
     if sides.iter().all(Side::starts_its_target) {
         found.retain(|difference| difference.what != "plan.target");
     }
+    let [base, candidate] = sides;
+    found.extend(base.commands_apart(candidate));
     found
 }

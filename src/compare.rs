@@ -179,7 +179,7 @@ fn told_apart(found: &[SavedResult]) -> Result<Vec<Difference>, Error> {
     Ok(told)
 }
 
-/// The result at `path`, or those in the directories in it. Each has to be readable: nobody chooses what is compared.
+/// The result at `path`, or those in the directories in it. Each has to be readable, so that none is left out unseen.
 fn results(arm: Arm, path: &Path) -> Result<Vec<SavedResult>, Error> {
     let (found, unreadable) = readable(arm, path)?;
     unreadable.into_iter().next().map_or(Ok(found), |error| Err(error.into()))

@@ -363,7 +363,13 @@ fn known(command: &Command, wanted: &str) -> Result<(), Option<String>> {
     if keys.iter().any(|key| key == wanted) {
         return Ok(());
     }
-    let has_alias = |argument: &&Arg| argument.get_all_aliases().is_some_and(|aliases| aliases.contains(&wanted));
+    let is_short = |argument: &Arg| {
+        let aliases = argument.get_all_short_aliases().unwrap_or_default();
+        argument.get_short().into_iter().chain(aliases).any(|letter| wanted == letter.to_string())
+    };
+    let has_alias = |argument: &&Arg| {
+        is_short(argument) || argument.get_all_aliases().is_some_and(|aliases| aliases.contains(&wanted))
+    };
     let synonym = configurable(command).find(has_alias).map(key);
     Err(synonym.or_else(|| nearest(wanted, keys)))
 }

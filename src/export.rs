@@ -75,7 +75,13 @@ fn check_file(path: &Path) -> Result<(), String> {
     }
     let probe = folder(path).join(format!(".crawlmark-export.{}.partial", std::process::id()));
     let made = OpenOptions::new().write(true).create_new(true).open(&probe);
-    made.map_err(|error| format!("no file can be made in {}: {error}", folder(path).display()))?;
+    made.map_err(|error| {
+        let place = folder(path).display();
+        match error.kind() {
+            io::ErrorKind::NotFound => format!("the directory {place} does not exist: make it first, or name another"),
+            _ => format!("no file can be made in {place}: {error}. Name a file in another directory"),
+        }
+    })?;
     let _ = fs::remove_file(&probe);
     Ok(())
 }

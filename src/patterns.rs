@@ -80,7 +80,7 @@ fn words(pattern: &Pattern, args: &PatternsArgs) -> Result<Vec<String>, Error> {
     words.extend(["-s", "1", "-d"].map(str::to_owned));
     words.extend([humantime::format_duration(args.duration).to_string(), "--seed".to_owned(), args.seed.to_string()]);
     let is_bundled = understood("the flags after --", &args.run)?.is_bundled();
-    // Its latency and limit belong together: whoever sets one of them sets both.
+    // Its latency and limit belong together: a command line that sets one sets both.
     if is_bundled && !given_in_rounds(&args.run).iter().any(|flag| flag.starts_with("target_")) {
         words.extend(TARGET.map(str::to_owned));
     }

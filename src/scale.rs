@@ -152,7 +152,7 @@ impl ScaleStudy<'_> {
         let number = self.seen.rounds.len() + 1;
         let result = format!("{ROUNDS}/{number:03}-s{}-c{}", size.shards, size.connections);
         let setup = Setup::of_this_program(in_words(size), sized(&self.asked.words, size))?;
-        // What a target uses that somebody else started is only known as a part of what the whole machine uses.
+        // The CPU time of a target that this program did not start is only known as a part of the whole machine's.
         let is_own = self.asked.target_processes.is_some();
         let used = || if is_own { ended_children_cpu() } else { Proc::default().busy() };
         let (clock, before) = (Clock::start(), used());

@@ -195,7 +195,7 @@ mod tests {
             let ended = bench.measure(&mut rounds, |_, _, _| {
                 runs += 1;
                 if runs == number {
-                    // This thread's alone, and pending: nobody else in this process has it.
+                    // Pending for this thread alone: no other thread of this process receives it.
                     raise(signal).unwrap();
                 }
                 Ok(ExperimentRuns::Pairs { pairs: Vec::new(), troubles: Vec::new() })

@@ -34,7 +34,7 @@ impl Target {
             let shared = target.shared.clone();
             let child = fork(&format!("crawlmark-t{i}"), Role::Part, || {
                 let own = sockets[i].take();
-                // The siblings' sockets must be closed here, or the kernel would queue connections that nobody accepts.
+                // The siblings' sockets must be closed here, or the kernel would queue connections that no process accepts.
                 sockets.clear();
                 match own.map(|socket| run_process(socket, config, &shared)) {
                     Some(Ok(())) => 0,

@@ -86,7 +86,7 @@ fn printed(outcome: io::Result<()>) -> Result<(), Error> {
 
 /// Says something about the run, without the secrets of any URL in it: it may be what another program said.
 pub(crate) fn say(text: &str) {
-    // Nobody may be listening; that must not stop a run.
+    // Standard error may be closed; that must not stop a run.
     let mut out = io::stderr().lock();
     let text = redact::text(text);
     let text = visible(&text);

@@ -128,7 +128,7 @@ impl Adaptive {
     }
 
     /// Throttling was noticed at `at`, in this shard or in another, and nothing will be sent until `until`; no later than
-    /// `at` when nobody waits. May be said several times of one episode, with later ends; everything noticed before the
+    /// `at` when no request waits. May be said several times of one episode, with later ends; everything noticed before the
     /// latest end is a part of it, and so is the answer to a request of this shard that was sent before it.
     pub fn throttled(&mut self, at: Nanos, until: Nanos) {
         if self.pace.throttled(at, until) == News::Episode {

@@ -145,7 +145,7 @@ pub fn fork(name: &str, role: Role, body: impl FnOnce() -> u8) -> Result<Child, 
     }
 }
 
-/// The exit code of a child whose parent was gone before it began. Nobody waits for it.
+/// The exit code of a child whose parent was gone before it began. No process waits for it.
 const ORPHANED: u8 = 1;
 
 /// Makes a fresh child its own process. False when the parent is gone already.

@@ -168,7 +168,7 @@ fn stage<W: Workload, O: Observer>(
         }
         conduct(plan, stage, &mut seconds).await
     })?;
-    // What is left of the target is gone with the runtime, and nobody else holds the samples then.
+    // What is left of the target is gone with the runtime, and nothing else holds the samples then.
     drop(runtime);
     Ok(Rehearsal { record, intervals: seconds.intervals, samples: samples.take() })
 }

@@ -334,7 +334,7 @@ impl<R: AsyncRead + Unpin> Listener<R> {
         }
     }
 
-    /// The next command. A supervisor that is gone stops the shard at once: nobody would read the result. Dropping the
+    /// The next command. A supervisor that is gone stops the shard at once: its result would not be read. Dropping the
     /// future loses nothing.
     async fn next(&mut self) -> Result<Control, ShardError> {
         let mut buffer = [0; 256];

@@ -14,7 +14,7 @@ const BACKLOG: i32 = 4096;
 /// Opens `processes` non-blocking listening sockets on `addr`, all on the same port; port 0 lets the kernel pick one.
 ///
 /// Hand each process its own socket and close the others there: a connection that the kernel assigns to a socket which
-/// nobody accepts from, but somebody still holds open, waits forever.
+/// no process accepts from, but one still holds open, waits forever.
 ///
 /// # Errors
 ///

@@ -139,7 +139,7 @@ pub async fn serve_until(
             Err(error) if concerns_one_connection(&error) => {}
             Err(_) => select! { biased; () = &mut shutdown => break, () = sleep(ACCEPT_PAUSE) => {} },
         }
-        // Ended connections leave an entry behind; their results are nobody's concern.
+        // Ended connections leave an entry behind; their results are not needed.
         while connections.try_join_next().is_some() {}
     }
     drop(listener);

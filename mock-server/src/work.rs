@@ -8,7 +8,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::str::FromStr;
 
-/// The most rounds: about a tenth of a second, in which a process answers nobody.
+/// The most rounds: about a tenth of a second, in which a process answers no client.
 const MOST: u32 = 100_000_000;
 
 /// Rounds of arithmetic for every item that is answered, `0..=100m`; a round takes about a nanosecond. The default is none.

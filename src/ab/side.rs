@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crawlmark_results::studies::compare::Arm;
+use crawlmark_results::studies::compare::{Arm, Difference};
 
 use crate::cli::AbArgs;
 use crate::crawl::redact;
@@ -88,6 +88,20 @@ impl Side {
     /// True if each round has a target of its own, at an address of its own.
     pub(super) const fn starts_its_target(&self) -> bool {
         self.starts_its_target
+    }
+
+    /// Return the differences between the commands of this side and the candidate, which no plan records. Secrets are redacted.
+    pub(super) fn commands_apart(&self, candidate: &Self) -> impl Iterator<Item = Difference> {
+        let target = |side: &Self| side.setup.target.as_deref().map_or_else(|| "-".to_owned(), redact::line);
+        let program = |side: &Self| side.setup.program.display().to_string();
+        let told = |what: &str, of: &dyn Fn(&Self) -> String| Difference {
+            what: what.to_owned(),
+            base: of(self),
+            candidate: of(candidate),
+        };
+        let targets = (self.setup.target != candidate.setup.target).then(|| told("target command", &target));
+        let programs = (self.setup.program != candidate.setup.program).then(|| told("program", &program));
+        targets.into_iter().chain(programs)
     }
 
     /// Return the side as the other arm, with the same crawl: a side against itself.

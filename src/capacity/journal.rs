@@ -39,7 +39,13 @@ pub(super) fn read(place: &Path, begun: &SearchHead, check: Check<'_>) -> Result
     let found = candidates(place).into_iter().filter(|place| place.join(JOURNAL).is_file());
     let mut read = found.map(|place| read_one(place, begun, check).map_err(refused));
     let Some(mut best) = read.next() else {
-        return Err(refused(format!("there is no {JOURNAL}, which `capacity` saves")));
+        let why = match fs::metadata(place) {
+            Err(error) => error.to_string(),
+            Ok(_) => format!("it holds no {JOURNAL}"),
+        };
+        return Err(refused(format!(
+            "{why}. Name the directory of a search, which `crawlmark capacity` prints when it begins"
+        )));
     };
     // A search that was resumed and killed may have left several: the one with the most probes is the furthest.
     for before in read {
@@ -197,7 +203,7 @@ mod tests {
             fs::write(directory.join(JOURNAL), text + more).unwrap();
         };
         let resumed = || read(&place.path().join("out"), &begun, &|_, _| Ok(())).map(|before| before.probes.len());
-        assert!(resumed().unwrap_err().to_string().contains("there is no probes.jsonl"));
+        assert!(resumed().unwrap_err().to_string().contains("No such file or directory"));
         save(".out.9.partial", 1, "");
         save(".out.7.partial", 4, "");
         save(".out.8.partial", 2, "");

@@ -84,7 +84,7 @@ pub struct CapacityArgs {
     /// Stop when the highest pass and the lowest failure are this close
     #[arg(long, value_name = "N%", default_value = "2%", value_parser = parse_precision, help_heading = "Search")]
     pub precision: f64,
-    /// Duration of a probe, after its warm-up
+    /// Duration of a probe, after its warm-up; at least 1s
     ///
     /// Probes of low rates are longer with poisson arrivals and an objective on a time.
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration, help_heading = "Search")]

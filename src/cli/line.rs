@@ -79,6 +79,11 @@ pub(super) fn explained(mut error: clap::Error, command: &Command, words: &[OsSt
     let at = match error.kind() {
         ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict => ContextKind::InvalidArg,
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        ErrorKind::InvalidValue => {
+            // All values are listed, and clap takes tcsh for zsh.
+            error.remove(ContextKind::SuggestedValue);
+            return error;
+        }
         _ => return error,
     };
     let Some(ContextValue::String(name)) = error.get(at) else { return error };

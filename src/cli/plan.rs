@@ -44,11 +44,16 @@ pub struct PlanArgs {
     ///
     /// A time to come, within 30 days, by the clock of the directory's file server, with which each machine compares its own. A part that has
     /// its slot only later starts at once; the merged report says how late.
-    #[arg(long, value_name = "TIME", help_heading = "Parts")]
+    #[arg(long, value_name = "TIME", value_parser = parse_start, help_heading = "Parts")]
     pub start_at: Option<humantime::Timestamp>,
     /// Flags of the crawl.
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+/// Parse a time in UTC.
+fn parse_start(text: &str) -> Result<humantime::Timestamp, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a time in UTC: write it as in 2026-01-31T12:00:00Z"))
 }
 
 /// Show an argument in the help of `plan` if it is one of its own.

@@ -202,8 +202,8 @@ fn on_line<'a>(command: &'a Command, matches: &'a ArgMatches) -> impl Iterator<I
     command.get_arguments().filter(is_given)
 }
 
-/// True if this program may have recorded this command line: `run` understands it, and all of its flags are recorded. One that somebody
-/// else wrote may harm people who repeat it.
+/// True if this program may have recorded this command line: `run` understands it, and all of its flags are recorded. One from
+/// another source may harm people who repeat it.
 pub(crate) fn is_recorded(command: &CommandLine) -> bool {
     let CommandLine { arguments, withheld, sources: _ } = command;
     let Ok(matches) = Cli::matches(arguments) else { return false };

@@ -45,7 +45,8 @@ Limit requests, as in 1000/s:burst=50; may be repeated
 Above a limit clients get 429 and Retry-After. All processes share one
 count. A request must pass every limit; a refused request uses up none.
 
-  [ALGORITHM:]RATE[:OPTION]...  with RATE as N/s, N/min, N/h or N/90s
+  [ALGORITHM:]RATE[:OPTION]...  with RATE as N (per second), N/s, N/min,
+                                N/h or N/90s
 
   1000/s:burst=50               evenly spaced, 50 at once after a rest
                                 (GCRA; 1 at once if not given)

@@ -35,6 +35,7 @@ impl File {
                     format!(". Check the path (--config, CRAWLMARK_CONFIG), or write a file with `{called}`")
                 }
                 ErrorKind::IsADirectory => ". Name a file in it".to_owned(),
+                ErrorKind::InvalidData => return refuse("it is not UTF-8 text: save it as UTF-8".to_owned()),
                 _ => String::new(),
             };
             refuse(format!("cannot be read: {error}{remedy}"))

@@ -100,6 +100,8 @@ fn what_no_command_has_is_refused_with_what_was_meant() {
     for (text, says) in [
         ("[run]\nconections = 8\n", "[run] has no key `conections`: did you mean `connections`?"),
         ("[run]\nqps = 8\n", "[run] has no key `qps`: did you mean `rate`?"),
+        ("[run]\nn = 8\n", "[run] has no key `n`: did you mean `items`?"),
+        ("[run]\nz = 8\n", "[run] has no key `z`: did you mean `duration`?"),
         ("[run]\nconfig = 'x'\n", "[run] has no key `config`"),
         ("[ab]\npars = 8\n", "[ab] has no key `pars`: did you mean `pairs`?"),
         ("[rnu]\nrate = 8\n", "[rnu] is not the table of a command: did you mean [run]?"),

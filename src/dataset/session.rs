@@ -145,7 +145,7 @@ mod tests {
     use crate::dataset::manifest::{Bodies, Durability, Fields};
     use crate::dataset::recover::recover;
 
-    /// Bytes of a segment that nobody should read while shards wait: a hole of 2 GiB.
+    /// Bytes of a segment that must not be read while shards wait: a hole of 2 GiB.
     const COMMITTED: u64 = 2 << 30;
 
     #[test]

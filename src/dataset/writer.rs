@@ -188,7 +188,7 @@ fn write<D: Disk>(
                     log.push(&item)?;
                 }
                 batch.clear(BATCH);
-                // Nobody takes it after the last item.
+                // Not taken after the last item.
                 let _ = recycled.send(batch);
             }
             Err(RecvTimeoutError::Timeout) => {}

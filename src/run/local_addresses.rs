@@ -95,7 +95,7 @@ fn connect_from(from: IpAddr, to: SocketAddr, timeout: Duration) -> Result<(), E
 
 fn explain(from: IpAddr, address: SocketAddr, error: Errno) -> Error {
     match error {
-        // Linux takes 127.0.0.0/8 for nobody else's answers.
+        // Linux sends nothing from 127.0.0.0/8 to other machines.
         Errno::EINVAL if from.is_loopback() && !address.ip().is_loopback() => Error::Usage(format!(
             "--local-ips: from {from} only this machine can be reached, and the target is at {address}: use addresses that \
              the target's network knows (ip addr add)"

@@ -44,7 +44,7 @@ const MOST_REQUESTS: usize = 2_000_000;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestsError {
     /// The file, or standard input.
-    #[error("cannot be read: {0}")]
+    #[error("cannot be read: {0}. Check the path, or write - for standard input")]
     Io(#[from] io::Error),
     /// Longer than [`MOST_BYTES`].
     #[error("is larger than 256 MiB: split it, and crawl its parts one after the other")]
@@ -192,7 +192,7 @@ pub(super) fn read(path: &Path, base: Option<&Template>, shape: &RequestShape) -
 
 /// Parse a file whose format is found by its content. Whatever the bytes, it returns.
 fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
-    // Some editors begin a file with a mark that nobody sees.
+    // Some editors begin a file with an invisible byte order mark.
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     if let Some(object) = text.trim_ascii_start().strip_prefix(b"{") {
         let is_har = object.trim_ascii_start().starts_with(b"\"log\"");

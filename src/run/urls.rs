@@ -16,7 +16,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UrlsError {
     /// The file, or standard input.
-    #[error("cannot be read: {0}")]
+    #[error("cannot be read: {0}. Name a file with one URL per line, or - for standard input")]
     Io(#[from] io::Error),
     /// No URL in it.
     #[error("holds no URL: write one per line")]
@@ -30,7 +30,7 @@ pub(super) enum UrlsError {
         error: TemplateError,
     },
     /// A line that is no text.
-    #[error("line {0} is not UTF-8 text")]
+    #[error("line {0} is not UTF-8 text: save the file as UTF-8, with one URL per line")]
     NotText(usize),
     /// A line without an end.
     #[error("line {0} is longer than 64 KiB")]
@@ -58,7 +58,7 @@ fn parse(mut text: impl BufRead) -> Result<Targets, UrlsError> {
                 Ok(_) => {}
             }
             let Ok(text) = std::str::from_utf8(&buffer) else { return Some(Err(UrlsError::NotText(line))) };
-            // Some editors begin a file with a mark that nobody sees.
+            // Some editors begin a file with an invisible byte order mark.
             let text = text.trim_start_matches('\u{feff}').trim();
             if !text.is_empty() && !text.starts_with('#') {
                 return Some(Template::as_written(text).map_err(|error| UrlsError::Line { line, error }));
@@ -100,7 +100,7 @@ mod tests {
                 b"a.example/x",
                 "line 1: the URL `a.example/x` does not begin with http:// or https://: did you mean http://a.example/x?",
             ),
-            (b"http://a/\n\xff\xfe\n", "line 2 is not UTF-8"),
+            (b"http://a/\n\xff\xfe\n", "line 2 is not UTF-8 text: save the file as UTF-8"),
             (long.as_bytes(), "line 1 is longer than 64 KiB"),
         ] {
             let said = parse(text).unwrap_err().to_string();

@@ -297,7 +297,7 @@ impl<'a> RunObserver<'a> {
 
     /// Stops a process and lets it go on.
     ///
-    /// The supervisor waits in the meantime, which nobody notices: its only shard is stopped and has nothing to say. So the shard
+    /// The supervisor waits in the meantime, which changes nothing: its only shard is stopped and has nothing to say. So the shard
     /// goes on whatever happens here; and when this process is killed, its shards are, too.
     fn freeze(&mut self, pid: i32) {
         let (pid, clock) = (Pid::from_raw(pid), Clock::start());

@@ -223,7 +223,7 @@ impl<'a> Rounds<'a> {
         });
         let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet");
-        // It adds to a summary that nobody sees, and is not allowed beside JSON.
+        // It adds to a summary that is not shown, and is not allowed beside JSON.
         if !given_in_rounds(&setup.words).iter().any(|flag| flag == "latency") {
             run.arg("--json");
         }

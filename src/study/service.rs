@@ -134,7 +134,7 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         // A process that left the session was started to outlive the command, and is not this program's to end. The numbers stay
-        // taken in the meantime: nobody has waited for the leader.
+        // taken in the meantime: the leader has not been waited for.
         let session = self.child.pid();
         let signal = |signal| {
             let members = members(session);
@@ -176,7 +176,7 @@ fn live_session(pid: i32) -> Option<i32> {
     fields.nth(2)?.parse().ok().filter(|_| is_live)
 }
 
-/// A loopback port that nobody listens on now.
+/// A free loopback port.
 fn free_port() -> Result<u16, Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::Port)?;
     Ok(listener.local_addr().map_err(Error::Port)?.port())

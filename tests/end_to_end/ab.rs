@@ -171,7 +171,8 @@ fn a_target_of_each_round_that_takes_twice_as_long_is_a_regression() {
     }
     let done = done.code(&[3]);
     assert_eq!(contest["verdict"], "regression");
-    assert_eq!(contest["differences"], serde_json::json!([]), "another port is no difference");
+    let differences = serde_json::json!([{"what": "target command", "base": base, "candidate": candidate}]);
+    assert_eq!(contest["differences"], differences, "another port is no difference");
     let findings = contest["comparison"]["findings"].as_array().unwrap();
     let named = |name: &str| findings.iter().find(|finding| finding["metric"] == name).unwrap();
     for (metric, ratio) in [("throughput", 0.4..0.75), ("service_p50", 1.5..2.1)] {
@@ -183,6 +184,7 @@ fn a_target_of_each_round_that_takes_twice_as_long_is_a_regression() {
     assert_eq!(named("cpu_per_attempt")["verdict"], "informational");
     assert_eq!(done.stdout, fs::read_to_string(done.out().join("summary.md")).unwrap());
     assert!(done.stdout.starts_with("# ab: regression\n"), "{}", done.stdout);
+    assert_eq!(done.stdout.matches("--latency 5ms").count(), 1, "{}", done.stdout);
 }
 
 #[test]

@@ -356,6 +356,32 @@ fn a_list_with_a_bad_line_is_refused_with_the_line_and_without_secrets() {
 }
 
 #[test]
+fn a_file_of_another_kind_is_refused_with_a_remedy() {
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("empty")).unwrap();
+    fs::write(place.path().join("notes"), "# Notes\n").unwrap();
+    fs::write(place.path().join("binary"), b"\xff\xfe\0").unwrap();
+    for (line, says) in [
+        ("report notes", "line 1 is not JSON. Name a directory that it saved"),
+        ("report binary", "it is not UTF-8 text. Name a directory that `crawlmark run` saved"),
+        ("compare notes binary", "line 1 is not JSON. Name a directory that it saved"),
+        ("capacity --resume nowhere", "--resume nowhere: No such file or directory (os error 2). Name the directory"),
+        ("capacity --resume empty", "--resume empty: it holds no probes.jsonl. Name the directory of a search"),
+        ("run --urls nowhere", "Name a file with one URL per line"),
+        ("run --urls binary", "--urls binary: line 1 is not UTF-8 text: save the file as UTF-8"),
+        ("run --requests-file binary", "begins with none of the formats: write JSON lines"),
+        ("run --config binary", "binary: it is not UTF-8 text: save it as UTF-8"),
+        ("run --config empty", "Name a file in it"),
+        ("plan http://h/ --nodes 2 --start-at yesterday", "`yesterday` is not a time in UTC: write it as in 2026-"),
+        ("completions tcsh", "[possible values: bash, elvish, fish, powershell, zsh]\n\nFor more"),
+    ] {
+        let said = call(place.path(), &line.split(' ').collect::<Vec<_>>());
+        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{line} said {}", said.stderr);
+        assert!(said.stderr.contains(says), "{line}: {}", said.stderr);
+    }
+}
+
+#[test]
 fn a_target_does_not_share_an_address() {
     let target = Target::start("--processes 2");
     let place = tempfile::tempdir().unwrap();

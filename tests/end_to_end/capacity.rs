@@ -339,7 +339,7 @@ fn bad_input_is_refused_before_anything_runs() {
     for (args, why) in [
         (&["--", "--rate", "5"][..], "--rate is set by the search"),
         (&["http://192.0.2.1/"], "--max-rate 100/s"),
-        (&["--resume", "nowhere"], "there is no probes.jsonl"),
+        (&["--resume", "nowhere"], "--resume nowhere: No such file or directory"),
         (&["--precision", "0%"], "is not a valid precision"),
         (&["--probe", "10ms"], "--probe must be 1s or longer"),
         (&["--", "--ids", "0..100"], "100 items are too few for a probe of 5 s at 100000/s"),

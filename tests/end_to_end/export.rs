@@ -206,7 +206,10 @@ fn an_export_that_has_no_place_is_refused() {
         (&["URL", "--export", "xls"], "`xls` is not a valid format: write one of csv, "),
         (&["URL", "--export", "csv="], "--export"),
         (&["URL", "--export", "csv=."], "--export csv=.: it is a directory"),
-        (&["URL", "--export", "csv=nowhere/a.csv"], "--export csv=nowhere/a.csv: no file can be made in nowhere"),
+        (
+            &["URL", "--export", "csv=nowhere/a.csv"],
+            "--export csv=nowhere/a.csv: the directory nowhere does not exist: make it",
+        ),
         (&["URL", "--export", "csv=a", "--export", "hgrm=a"], "--export csv and --export hgrm"),
         (&["URL", "--export", "csv=-", "--export", "hgrm=-"], "--export csv and --export hgrm"),
         (&["URL", "--export", "csv=-", "--output-format", "csv"], "--export csv and --export csv"),

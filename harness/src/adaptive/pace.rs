@@ -200,7 +200,7 @@ impl LearntPace {
     /// Throttling was noticed at `at`; nothing will be sent until `until`.
     pub(super) fn throttled(&mut self, at: Nanos, until: Nanos) -> News {
         let known = self.noticed.is_some() || (self.last_episode.is_some() && self.was_sent_before_the_end(at));
-        // Where nobody waits, later refusals must not put off the end of their own aftermath.
+        // Where no request waits, later refusals must not put off the end of their own aftermath.
         if until > at || !known {
             self.quiet_until = self.quiet_until.max(until);
         }

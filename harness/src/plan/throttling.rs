@@ -46,7 +46,7 @@ pub enum OnThrottle {
     Honor,
     /// Count the attempt and abandon its item. No shard waits.
     Count,
-    /// Its item is tried again after a back-off, whatever the target asked for. Nobody else waits.
+    /// Its item is tried again after a back-off, whatever the target asked for. No other request waits.
     Ignore,
 }
 

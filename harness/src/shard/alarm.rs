@@ -28,7 +28,7 @@ use crate::plan::Pacing;
 pub(super) struct Ring {
     /// The next time.
     pub(super) at: Nanos,
-    /// The time after that, as far as can be seen. It binds nobody.
+    /// The time after that, as far as can be seen. It may change.
     pub(super) then: Option<Nanos>,
 }
 
@@ -241,7 +241,7 @@ mod tests {
             let earlier = clock.now().plus(5_000 * US);
             alarm.until(earlier).await;
             assert!(clock.now() >= earlier);
-            // One that rings while nobody waits does not end the next one early.
+            // One that rings while no task waits does not end the next one early.
             let dropped = clock.now().plus(5_000 * US);
             begin_and_drop(&mut alarm, dropped).await;
             tokio::time::sleep_until(clock.instant(dropped.plus(1_000 * US))).await;
@@ -287,7 +287,7 @@ mod tests {
             alarm.until(Ring { at: two, then: Some(three) }).await;
             assert!(clock.now() >= two);
             assert_eq!(set_to(&alarm), [three, two]);
-            // It rings at `three` all the same, for nobody: what counts is the clock.
+            // It rings at `three` all the same, while no task waits: what counts is the clock.
             for due in [three.plus(3_000 * US), three.plus(5_000 * US)] {
                 alarm.until(due).await;
                 assert!(clock.now() >= due);

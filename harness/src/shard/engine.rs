@@ -356,7 +356,7 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// Counts the requests that were dropped because the queue was full. They have no time: nobody waited for them.
+    /// Counts the requests that were dropped because the queue was full. They have no time: they never waited.
     fn count_dropped(&self) {
         for intended in self.gate.take_dropped() {
             let mut books = self.books.borrow_mut();
@@ -526,7 +526,7 @@ impl Books {
         } else {
             self.stats.record_overhead(sample);
             let mut kept = self.kept_set;
-            // Most attempts of a closed loop are both: noted here once, and recorded in each series when somebody looks.
+            // Most attempts of a closed loop are both: noted here once, and recorded in each series when it is read.
             let Permit { intended, ready, admitted, .. } = sample.permit;
             if ready <= intended && admitted <= ready {
                 self.no_waits += 1;

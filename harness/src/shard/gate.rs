@@ -554,7 +554,7 @@ impl Gate {
         self.note_idleness(&mut self.inner.borrow_mut());
     }
 
-    /// Lets nobody through any more; the waiting lanes are told so. Nothing was to go from `end` on. Returns what will not
+    /// Lets no request through any more; the waiting lanes are told so. Nothing was to go from `end` on. Returns what will not
     /// happen any more.
     pub(super) fn close(&self, end: Nanos) -> Closed {
         if self.inner.borrow_mut().due().is_some() {

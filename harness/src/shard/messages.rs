@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 
 use crate::wire::Frame;
 
-/// Frames that nobody has taken yet.
+/// Frames that were not taken yet.
 #[derive(Default)]
 pub(super) struct Messages {
     pending: RefCell<Vec<Frame>>,
@@ -24,7 +24,7 @@ impl Messages {
         }
     }
 
-    /// The frames that nobody has taken yet.
+    /// The frames that were not taken yet.
     pub(super) fn take(&self) -> Vec<Frame> {
         self.pending.take()
     }

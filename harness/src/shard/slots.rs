@@ -5,7 +5,7 @@
 use crate::clock::{Nanos, duration_ns};
 use crate::wire::SLOT;
 
-/// Slots that are kept when nobody takes them: more than a second has. What comes after counts in the last of them.
+/// Slots that are kept until they are taken: more than a second has. What comes after counts in the last of them.
 const MOST_KEPT: usize = 200_000;
 
 /// The slots that were not handed out yet, without those in which nothing was sent.

@@ -23,7 +23,7 @@ impl Bell {
 
     /// Wakes the supervisor. The frames for it must be in the pipe.
     pub fn ring(&self) {
-        // It is refused only when it was rung 2^64 times and nobody listened.
+        // It is refused only when it was rung 2^64 times and never read.
         let _ = self.0.write(1);
     }
 

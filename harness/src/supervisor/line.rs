@@ -19,7 +19,7 @@ pub(super) trait ShardLine {
     /// Sends down as much as there is room for; `WouldBlock` without any.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Ends the shard. What it had sent and nobody has read is lost.
+    /// Ends the shard. What it had sent and was not read is lost.
     fn kill(&mut self);
 
     /// Return the exit of the shard, once it has ended. Later calls return the same.

@@ -85,7 +85,7 @@ impl Ranges {
         self.hungry.extend(lost.iter().filter_map(|ask| ask.thief));
     }
 
-    /// Finds somebody to share with each shard that has nothing left, or sends it home.
+    /// Finds a shard that shares with each one that has nothing left, or ends that one.
     pub(super) fn feed(&mut self, rests: &[RemainingIds]) -> Vec<RangeMessage> {
         let mut say = Vec::new();
         for _ in 0..self.hungry.len() {
@@ -104,7 +104,7 @@ impl Ranges {
                     self.asked.push(RangeRequest { donor, thief: Some(thief) });
                     say.push(RangeMessage::Shed(donor));
                 }
-                // Somebody may still give, and what is given may be shared again.
+                // Another shard may still give, and what is given may be shared again.
                 None if !self.asked.is_empty() || rests.iter().any(|rest| rest.returns) => self.hungry.push_back(thief),
                 None => say.push(RangeMessage::Finish(thief)),
             }

@@ -97,7 +97,7 @@ impl HeldSuspension {
         Ok(!SignalQueue::open(&suspension())?.take().is_empty())
     }
 
-    /// Stops this process, as Ctrl-Z does when nobody holds it, and returns when it is continued: at once where there is no shell
+    /// Stops this process, as Ctrl-Z does by default, and returns when it is continued: at once where there is no shell
     /// that could do so.
     pub fn suspend(&self) {
         let _ = raise(Signal::SIGTSTP);

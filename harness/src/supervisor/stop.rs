@@ -84,7 +84,7 @@ impl<L: ShardLine> Supervisor<L> {
         self.members.iter_mut().filter(|m| m.is_speaking()).for_each(|m| m.tell(Control::Stop(until)));
     }
 
-    /// The run goes on after it was stopped for so long, in which nobody could be silent or late.
+    /// The run goes on after it was stopped for so long, in which no shard could be silent or late.
     pub(super) fn resumed(&mut self, gap: Duration) {
         self.members.iter_mut().for_each(|member| member.resumed(gap));
         if let Some(stop) = &mut self.stop {

@@ -24,7 +24,7 @@ pub enum Algorithm {
     /// At most this many requests of a key at the same time, over all processes: from their decision until their answer
     /// is handed over, or their client has left.
     ///
-    /// When the next place is free nobody can know, so a refusal asks to wait for the least that `Retry-After` can say,
+    /// It is not known when the next place is free, so a refusal asks to wait for the least that `Retry-After` can say,
     /// a second.
     Concurrency(NonZeroU32),
     /// At most this many connections of a key at the same time, over all processes, from their being accepted until they
@@ -49,7 +49,7 @@ pub enum Over {
 pub(crate) enum LimitDecision {
     /// Let through if the word can be changed to `next`, and held for `delay_ns` first.
     Admitted { next: u64, delay_ns: u64 },
-    /// Turned away; takes nothing. If nobody else comes it will be let through that much later, at least 1.
+    /// Turned away; takes nothing. If no other request arrives, it will be let through that much later, at least 1.
     Rejected { retry_after_ns: u64 },
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum LimitDecision {
 pub(crate) struct Standing {
     /// Number of more requests would be let through at that instant.
     pub(crate) remaining: u64,
-    /// Nanoseconds until there would be more; 0 if there is no more to come, or if nobody can know.
+    /// Nanoseconds until there would be more; 0 if there is no more to come, or if that is not known.
     pub(crate) reset_ns: u64,
 }
 

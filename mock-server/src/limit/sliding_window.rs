@@ -99,7 +99,7 @@ impl SlidingWindow {
         u64::try_from(u128::from(self.permits.get()).saturating_sub(used)).unwrap_or(u64::MAX)
     }
 
-    /// Nanoseconds until there is room for `wanted`, of which none is there now, if nobody else comes.
+    /// Nanoseconds until there is room for `wanted`, of which none is there now, if no other request arrives.
     fn wait_ns(&self, now: &WindowCounts, wanted: u64) -> u64 {
         let Counts { previous, current, .. } = now.counts;
         let permits = u64::from(self.permits.get());

@@ -169,7 +169,7 @@ fn a_promise_is_kept_in_books_and_never_ends_before_the_limit_relents() {
         };
         assert_eq!(told_ns >= 1_500_000_000, promised, "{told_ns}");
         assert!(told_ns <= 3 * NS_PER_S);
-        // Nobody who waits as told is early, and nobody is turned away once more.
+        // A client that waits as told is not early, and is not refused again.
         assert!(matches!(ask(1 + told_ns.max(1_500_000_000)), AdmissionVerdict::Admitted(_)));
         assert_eq!(Ledger::read(&shared).early_retries, 0);
         ask(10 * NS_PER_S);

@@ -87,7 +87,7 @@ mod tests {
             ("[fe80::1]", Err(Address), Err(Address)),
             ("[2001:db8::1]", Err(Address), Err(Address)),
             ("[::ffff:192.0.2.1]", Err(Address), Err(Address)),
-            // The kernel would take both for this machine; what they mean elsewhere is nobody's guess.
+            // The kernel would take both for this machine; what they mean elsewhere is not known.
             ("0.0.0.0", Err(Address), Err(Address)),
             ("[::]", Err(Address), Err(Address)),
             ("example.invalid", Err(Name), Err(Name)),

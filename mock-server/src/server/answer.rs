@@ -123,7 +123,7 @@ impl Answers {
         }
     }
 
-    /// Forwards a request that is meant for somebody else, if the limits on its session let it through. It is in none of
+    /// Forwards a request that is meant for another server, if the limits on its session let it through. It is in none of
     /// the target's own ledger but those of these limits, and in the proxy's.
     async fn forward(
         &self,

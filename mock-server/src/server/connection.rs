@@ -34,7 +34,7 @@ pub(super) async fn serve(stream: TcpStream, answers: Answers, entrance: &Entran
         return Box::pin(speak_http2(wire, answers, stop)).await;
     }
     let unread = speak_http1(&mut wire, &answers, stop).await;
-    // Nobody has to wait for a client that was never going to be answered, nor for the end of a tunnel.
+    // A stop waits neither for a client that gets no response, nor for the end of a tunnel.
     if let Some(act) = answers.fate().take() {
         stop.unless(act.perform(wire)).await;
     } else if let Some(tunnel) = answers.tunnel().take() {

@@ -61,7 +61,7 @@ struct Way {
 enum Keep {
     /// The next request of the session may use it.
     Pooled,
-    /// Closed: nobody else goes out from there.
+    /// Closed: no other request is sent from there.
     Once,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Tasks(RefCell<JoinSet<()>>);
 impl Tasks {
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         let mut tasks = self.0.borrow_mut();
-        // Ended tasks leave an entry behind; their results are nobody's concern.
+        // Ended tasks leave an entry behind; their results are not needed.
         while tasks.try_join_next().is_some() {}
         tasks.spawn_local(task);
     }
@@ -33,7 +33,7 @@ impl Spawner {
 
 impl<Task: Future<Output = ()> + 'static> Executor<Task> for Spawner {
     fn execute(&self, task: Task) {
-        // Without the set there is nobody left to do it for.
+        // Without the set, the result is not needed.
         if let Some(tasks) = self.0.upgrade() {
             tasks.spawn(task);
         }

@@ -124,7 +124,7 @@ impl Keys {
     }
 
     /// Return when the promise was first made that runs at the query's instant; none if none does, or in the crowd,
-    /// where nobody knows whom it was told.
+    /// where it is not known which client received it.
     pub(crate) fn promise_made_ns(&self, query: &KeyQuery<'_>) -> Option<u64> {
         self.with(query, |slot, place| {
             let runs = slot.promised_until_ns.get() > query.now_ns;
@@ -166,7 +166,7 @@ impl Bucket {
             return known;
         }
         // Each key in an order of its own, so that it is found at once while there is room. It is never behind a slot
-        // that nobody has had yet.
+        // that was never used.
         let first = (key >> 10) as usize % WAYS;
         let ways = || (0..WAYS).map(move |step| (first + step) % WAYS);
         let found = ways().find(|way| matches!(self.slots[*way].key.get(), 0) || self.slots[*way].key.get() == key);

@@ -51,7 +51,7 @@ fn method(node: &Node<'_>) -> Result<Method, Problem> {
     Method::from_bytes(node.text()?.as_bytes()).map_err(|_| node.malformed("not a method"))
 }
 
-/// WireMock turns the request's method to upper case first, but not the stub's: a stub for `get` answers nobody.
+/// WireMock turns the request's method to upper case first, but not the stub's: a stub for `get` never matches.
 fn is_method(pattern: &Method, method: &Method) -> bool {
     let (pattern, method) = (pattern.as_str().bytes(), method.as_str().bytes());
     pattern.eq(method.map(|byte| byte.to_ascii_uppercase()))

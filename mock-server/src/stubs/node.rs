@@ -185,7 +185,7 @@ impl Problems {
         read.map_err(|problems| self.0.extend(problems)).ok()
     }
 
-    /// Keeps the problems of fields that nobody knows.
+    /// Keeps the problems of unknown fields.
     pub(crate) fn unknown_fields(&mut self, node: &Node<'_>, known: &str) {
         let unknown = self.take(node.unknown_fields(known));
         self.0.extend(unknown.into_iter().flatten());

@@ -210,7 +210,7 @@ impl ResultDir {
         }
     }
 
-    /// Makes the directory of a result that nobody named: in `runs`, by the time and the run's name, and a number when another run
+    /// Makes the directory of a result without a given name: in `runs`, by the time and the run's name, and a number when another run
     /// has that.
     ///
     /// # Errors

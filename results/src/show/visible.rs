@@ -1,5 +1,5 @@
 //! Text without characters that hide, reorder or command: names and addresses come from files, servers and command lines that
-//! somebody else wrote. Called by everything that shows text to people: terminal, Markdown, page and plots.
+//! others wrote. Called by everything that shows text to people: terminal, Markdown, page and plots.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -25,7 +25,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// True if nobody sees the character, or it makes others seem to be elsewhere. Noncharacters have no place in XML.
+/// True if the character is invisible, or moves others on the screen. Noncharacters have no place in XML.
 fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

@@ -308,7 +308,7 @@ fn an_answer_that_never_ends_is_a_timeout_however_much_of_it_there_is() {
             spawn_local(async move {
                 assert!(far.read(&mut [0; 4_096]).await.unwrap() > 0);
                 far.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-                // Time passes only while nobody has anything to do.
+                // Time passes only while every task waits.
                 while far.write_all(part).await.is_ok() {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }

@@ -386,7 +386,7 @@ impl Examination<'_> {
 
 /// True if a body is one JSON value, in UTF-8 and without a byte order mark.
 fn is_json(body: &[u8]) -> bool {
-    // The parser does not look at the bytes of texts that nobody asks for.
+    // The parser does not look at the bytes of texts that it skips.
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 

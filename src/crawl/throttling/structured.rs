@@ -17,7 +17,7 @@ use crate::crawl::header_fields::HeaderFields;
 pub(super) const FIELD: &str = "ratelimit";
 const POLICY: &str = "ratelimit-policy";
 
-/// Policies beyond these are not looked at: nobody describes as many, and each member is held against all of them.
+/// Policies beyond these are not looked at: no target describes as many, and each member is held against all of them.
 const MAX_POLICIES: usize = 16;
 
 /// Values of the field, in the present draft and in older ones.

@@ -65,7 +65,7 @@ pub(super) fn span(value: &[u8]) -> Option<Duration> {
     longest(value, seconds).filter(is_plausible)
 }
 
-/// True if a span is one that somebody may have meant.
+/// True if a span is short enough to be meant.
 pub(super) fn is_plausible(span: &Duration) -> bool {
     *span <= LONGEST
 }

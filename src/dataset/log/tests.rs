@@ -180,7 +180,7 @@ impl Crawl {
         panic!("recovery has no end");
     }
 
-    /// Remove a checkpoint, as somebody may.
+    /// Remove a checkpoint, as a user may.
     fn remove_a_checkpoint(&mut self) {
         let files: Vec<String> = self.disk.list().unwrap().into_iter().map(|(file, _)| file).collect();
         let checkpoints: Vec<&String> =

@@ -12,7 +12,8 @@ pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
     let (mut parsed, mut bodies) = (Parsed::default(), Bodies::default());
     let mut open: Option<RecordedRequest> = None;
     for (place, line) in lines(text) {
-        let line = std::str::from_utf8(line).map_err(|_| place.failed("it is not UTF-8 text"))?;
+        let line =
+            std::str::from_utf8(line).map_err(|_| place.failed("it is not UTF-8 text: save the file as UTF-8"))?;
         if line.starts_with('#') {
             continue;
         }

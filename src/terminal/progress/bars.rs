@@ -48,7 +48,7 @@ impl Bars {
                 .into_iter()
                 .map(|line| line.in_characters(|text| shown(text, self.glyphs)))
                 .collect();
-            // Nobody may be looking any more; that must not stop a run.
+            // The terminal may be closed; that must not stop a run.
             let _ = self.canvas.draw(&lines, size);
         }
     }

@@ -53,7 +53,7 @@ fn rows_up(drawn: usize, (before, size): (Size, Size)) -> usize {
     if drawn > 0 && before != size { most } else { drawn.min(most) }
 }
 
-/// With colours where the terminal has them and nobody set `NO_COLOR`.
+/// With colours where the terminal has them and `NO_COLOR` is not set.
 fn painted(line: &Line) -> String {
     let painted = |(text, tone)| {
         let text: StyledObject<&str> = style(text).for_stderr();

@@ -9,7 +9,7 @@ use super::gauge::Now;
 use super::text::{Line, Tone};
 use super::words::per_second;
 
-/// More rows than this nobody reads.
+/// Most rows worth reading.
 pub(super) const MOST_ROWS: usize = 16;
 
 /// Rows that changed places more often could not be read.

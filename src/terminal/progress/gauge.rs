@@ -110,7 +110,7 @@ impl Gauge {
 
     /// Notes the rate of each second that is over.
     fn note_course(&mut self, elapsed: Duration, rate: f64) {
-        // Nobody looked for more than a second: what was missed was like what is seen now.
+        // Not drawn for more than a second: the missed seconds are taken to be like this one.
         let passed = usize::try_from(elapsed.as_secs() - self.seconds).unwrap_or(COURSE).min(COURSE);
         self.seconds = elapsed.as_secs();
         self.course.extend(std::iter::repeat_n(rate, passed));

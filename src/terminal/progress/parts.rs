@@ -84,7 +84,7 @@ impl PartsProgress {
                     .into_iter()
                     .map(|line| line.in_characters(|text| shown(text, glyphs)))
                     .collect();
-                // Nobody may be looking any more.
+                // The terminal may be closed.
                 let _ = canvas.draw(&lines, size);
             }
         }

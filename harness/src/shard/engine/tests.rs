@@ -122,7 +122,7 @@ fn run_against(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration, 
         let (performed, sent) = (Rc::clone(&target.performed), Rc::clone(&target.sent));
         let engine = Engine::new(target, plan, clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
-        // Nobody else is there to take turns with.
+        // No other task is there to take turns with.
         let until_idle = async || {
             loop {
                 for frame in engine.gate().messages().await {

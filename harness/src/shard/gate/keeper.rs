@@ -16,7 +16,7 @@ pub(super) struct Keeper {
     call: Call,
 }
 
-/// A call that one task waits for. One that nobody waits for yet is kept.
+/// A call that one task waits for. One that no task waits for yet is kept.
 #[derive(Default)]
 pub(super) struct Call {
     waker: Cell<Option<Waker>>,

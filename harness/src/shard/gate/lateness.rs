@@ -97,7 +97,7 @@ mod tests {
             (vec![], [130, 0, 131], [1, 0, 30]),
             // A limit allowed it at 140, ten after it had its connection.
             (vec![], [130, 140, 142], [2, 10, 30]),
-            // The client did not run from 90 to 120, or nobody knows when the connection would have been free.
+            // The client did not run from 90 to 120, or it is not known when the connection would have been free.
             (vec![(90, 120)], [130, 0, 130], [20, 0, 10]),
             (vec![(10, 20), (90, 120), (125, 128)], [130, 0, 130], [23, 0, 7]),
             // It had its connection all the time: the stall is seen once.

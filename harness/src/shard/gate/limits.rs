@@ -284,7 +284,7 @@ impl Limits {
     }
 
     fn host_of(&self, id: u64) -> usize {
-        // With one host, nobody is asked.
+        // With one host, there is no choice.
         if self.hosts.len() > 1 { (self.host_of)(id) as usize % self.hosts.len() } else { 0 }
     }
 
@@ -340,7 +340,7 @@ impl Limits {
             Pace::Go(since) => since,
             Pace::Wait(next) => return self.refused(next, now),
         };
-        // What is tried again takes a turn that comes after it is due: an earlier one is somebody else's, and late.
+        // What is tried again takes a turn that comes after it is due: an earlier one belongs to another request, and is late.
         let chosen =
             if self.limiter.pacer.timetable().is_some() { self.next_in_turn(since, now) } else { self.choose(now) };
         match chosen {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Most requests listed unless a limit is given.
 const LISTED: usize = 1000;
 
-/// Most bytes of requests listed, whatever the limit: the process answers nobody else while it writes them.
+/// Most bytes of requests listed, whatever the limit: the process answers no other client while it writes them.
 const LARGE: usize = 16 << 20;
 
 pub(super) fn routed(

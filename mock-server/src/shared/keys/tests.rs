@@ -28,7 +28,7 @@ fn keys(shared: &Shared) -> &Keys {
     &shared.region().keys[0]
 }
 
-/// One request of somebody who asks for the first time.
+/// The first request of a client.
 fn is_admitted(keys: &Keys, algorithm: &Algorithm, key: KeyHash, now_ns: u64) -> bool {
     let place = Cell::new(SlotIndex::UNKNOWN);
     matches!(keys.take(&KeyQuery { algorithm, key, now_ns, place: &place }).step, LimitDecision::Admitted { .. })
@@ -308,7 +308,7 @@ fn of_promises_that_begin_together_the_first_counts() {
             scope.spawn(move || {
                 for round in 1..3_000 {
                     let begin_ns = round * 1_000;
-                    // Nobody is earlier than the end of the round before.
+                    // No thread is earlier than the end of the round before.
                     assert_eq!(promise.first_made_ns(begin_ns), None);
                     turn.wait();
                     let asked_ns = begin_ns + (thread + round) % THREADS;

@@ -1,6 +1,6 @@
 //! Lines of `latency.hlog`, parsed: shard, series, second, and the number of values in each cell.
 //!
-//! The bytes are foreign: a log may be cut short, damaged, or somebody else's. Whatever a line says, reading it neither
+//! The bytes are foreign: a log may be cut short, damaged, or of another program. Whatever a line says, reading it neither
 //! panics nor takes more memory than a histogram of the run's own bounds has cells.
 
 use base64::Engine;

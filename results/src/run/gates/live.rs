@@ -37,7 +37,7 @@ pub struct LiveThresholds {
     waiting: BTreeMap<u64, ShardStats>,
     /// The last seconds that were looked at, as many as the longest window has; the newest last.
     history: VecDeque<ShardStats>,
-    /// All that were looked at; none when nobody asks.
+    /// All that were looked at; none if no objective needs it.
     so_far: Option<ShardStats>,
     /// The times that are bounded from below in a second that is not complete.
     waited: Series,

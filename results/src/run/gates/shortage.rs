@@ -105,13 +105,15 @@ impl Supply {
             more.push(format!("-n {}", ample.div_ceil(self.each)));
         }
         if let Some(per_s) = self.per_s.filter(|_| self.timed < needed) {
-            let seconds = whole((ample as f64 / per_s).ceil());
+            let seconds = ample as f64 / per_s;
             if condition.window.is_some() {
+                let seconds = whole(seconds.ceil());
                 more.extend(Window::new(seconds).map(|_| format!("a window of [{seconds}s]")));
             } else {
-                let duration = plan.warmup.saturating_add(Duration::from_secs(seconds));
-                let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-                more.extend((duration <= LONGEST).then(|| format!("-d {seconds}s")));
+                // Tenths of a second: rounded up to a whole one, 2.2 s would be 3 s, although 2 s are nearly enough.
+                let tenths = whole((plan.warmup.as_secs_f64() + seconds).mul_add(10.0, -1e-6).ceil());
+                let duration = Duration::from_millis(tenths.saturating_mul(100));
+                more.extend((duration <= LONGEST).then(|| format!("-d {}s", duration.as_secs_f64())));
             }
         }
         let lower = match condition.metric {
@@ -198,6 +200,7 @@ mod tests {
             )
         );
         assert_eq!(shortage("response_p99 < 250ms", 100_000_000, Some((500, 21))), None);
+        assert!(shortage("response_p99 < 1s", 1 << 40, Some((5_000, 2))).unwrap().contains("Use -d 3.2s, or"));
         assert!(shortage("response_p99 < 1s", 1_000, Some((500, 11))).unwrap().contains("Use -n 11000 and -d 23s, or"));
         assert!(
             shortage("response_p99[10s] < 1s", 1 << 40, Some((500, 60))).unwrap().contains("a window of [22s], or")

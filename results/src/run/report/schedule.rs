@@ -33,7 +33,7 @@ pub struct ScheduleReport {
     /// as scheduled.
     #[serde(default)]
     pub postponed: u64,
-    /// Requests that the timetable held for shards that had died: nobody took them over. Counted from when a shard was last
+    /// Requests that the timetable held for shards that had died: no other shard took them over. Counted from when a shard was last
     /// heard, by the rate; 0 of an older version.
     #[serde(default)]
     pub unscheduled: u64,

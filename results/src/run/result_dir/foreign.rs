@@ -52,7 +52,7 @@ const OF_ITEMS: [&str; 2] = ["planned", "not_attempted"];
 /// When it cannot be read, is too large or no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let bytes = read_bytes(path)?;
-    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
 /// Text of a file that may have been cut in the middle of a letter.

@@ -22,8 +22,8 @@ pub(super) fn partial_name(name: &str, process: u32) -> String {
     format!(".{name}.{process}{PARTIAL}")
 }
 
-/// Marks the directory as in use until the returned file is closed; none where the file system has no locks. Nobody holds the
-/// lock of another for longer than it takes to look.
+/// Marks the directory as in use until the returned file is closed; none where the file system has no locks. The lock of
+/// another directory is only held for as long as it takes to look.
 pub(super) fn lock(directory: &Path) -> Option<File> {
     let file = File::open(directory).ok()?;
     file.lock().ok()?;

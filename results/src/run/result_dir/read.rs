@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 
 use super::foreign::one_line;
 use super::{RESULT, consistency, foreign};
@@ -39,7 +40,7 @@ pub enum ReadError {
         wanted: &'static str,
     },
     /// A damaged file, or no result at all.
-    #[error("{path} is not a result that `crawlmark run` saved: {}", one_line(.error))]
+    #[error("{path} is not a result of crawlmark: {}. Name a directory that it saved, or restore the file", flaw(.error))]
     Json {
         /// The file.
         path: PathBuf,
@@ -64,6 +65,15 @@ pub enum ReadError {
         /// The field, its number, and the number that it should be.
         wrong: String,
     },
+}
+
+/// Flaw of a file that is no result, in words.
+fn flaw(error: &serde_json::Error) -> String {
+    match error.classify() {
+        Category::Syntax => format!("line {} is not JSON", error.line()),
+        Category::Eof => "it is empty, or cut off".to_owned(),
+        Category::Data | Category::Io => one_line(error),
+    }
 }
 
 /// Numbers of a result that disagree.
@@ -96,7 +106,7 @@ pub fn read(path: &Path) -> Result<Report, ReadError> {
     }
 }
 
-/// Reads a result that was saved just now, so that nobody can have edited it: where its numbers disagree, it is returned with the first
+/// Reads a result that was saved just now, so that it cannot have been edited: where its numbers disagree, it is returned with the first
 /// that do.
 ///
 /// # Errors
@@ -166,10 +176,11 @@ mod tests {
         assert!(complaint(place.path()).contains("holds no result.json"));
         let file = place.path().join(RESULT);
         for (text, says) in [
-            ("{}", "is not a result that `crawlmark run` saved: missing field `schema`"),
+            ("{}", "is not a result of crawlmark: missing field `schema`"),
             ("{\"schema\": \"other/2\"}", "has the format `other/2`"),
-            ("{\"schema\": \"crawlmark.result/1\"}", "is not a result that `crawlmark run` saved: missing field"),
-            ("{\"schema\"", "is not a result that `crawlmark run` saved: EOF"),
+            ("{\"schema\": \"crawlmark.result/1\"}", "is not a result of crawlmark: missing field"),
+            ("{\"schema\"", "is not a result of crawlmark: it is empty, or cut off. Name a directory"),
+            ("# Notes", "is not a result of crawlmark: line 1 is not JSON. Name a directory that it saved"),
         ] {
             fs::write(&file, text).unwrap();
             assert!(complaint(place.path()).contains(says), "{}", complaint(place.path()));

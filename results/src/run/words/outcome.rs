@@ -138,7 +138,7 @@ fn ending(report: &Report) -> String {
     // The title of a run that a failed threshold stopped begins with it.
     let is_told = is_told || has_failed && report.stopped_by.is_some() && report.interrupted_by.is_none();
     let end = Some(end).filter(|_| !is_told);
-    // Whoever stopped a run knows that, and reads it first.
+    // The user who stopped a run knows that, and reads it first.
     let (first, last) = if report.interrupted { (end, None) } else { (None, end) };
     // An event and a shortfall have their causes; for a threshold of times or rates this client may be another.
     let is_blurred = gates(report, Some(false)).iter().any(|gate| ["us", "per_s"].contains(&gate.unit.as_str()));

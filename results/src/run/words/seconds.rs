@@ -6,7 +6,7 @@ use crate::run::report::{IntervalRow, Report};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{counted, decimal, grouped, grouped_f64, micros};
 
-/// The most rows that somebody reads, and that a page has room for.
+/// Most rows worth reading, for which a page has room.
 const MOST: usize = 120;
 
 /// A row for each second, unless there are too many.

@@ -8,7 +8,7 @@ use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{AnswerBins, Series};
 use crawlmark_harness::units::rounded_percent;
 
-/// Least length of a stall, s: below that, nobody waits.
+/// Least length of a stall, s: a shorter one is not noticed.
 const LEAST_S: f64 = 0.1;
 
 /// Factor beyond the time of a fast answer from which on a time without an answer is a stall. The target is just slow otherwise.

@@ -125,7 +125,7 @@ impl<'a> Seconds<'a> {
         let tick_s = 1.0 / self.per_s as f64;
         let step = |gathered: Gathered<'_>| {
             let Gathered { from_s, to_s, ticks, rows } = gathered;
-            // What nobody reported is no part of a rate.
+            // Ticks without a report are no part of a rate.
             let known_s = to_s - from_s - ticks.saturating_sub(rows.len() as u64) as f64 * tick_s;
             let enough = !rows.is_empty() && known_s >= LEAST_S.min(tick_s / 2.0).min(self.end_s);
             let value = if enough { value(&gathered, known_s) } else { None };

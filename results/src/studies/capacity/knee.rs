@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Points that a curve needs before it may have a knee.
 const LEAST_POINTS: usize = 5;
 
-/// Least ratio of the greatest time to the least: a flat line has no knee.
+/// Least ratio of the last time to the greatest one up to the knee: a flat line has no knee, and neither has noise.
 const LEAST_RISE: f64 = 2.0;
 
 /// Least depth of a knee below its chord, as a part of the height.
@@ -44,16 +44,15 @@ pub fn knee(points: &[CurvePoint]) -> Option<CurvePoint> {
         .collect();
     rising.reverse();
     let (lowest, highest) = (*rising.first()?, *rising.last()?);
-    if highest < lowest * LEAST_RISE {
-        return None;
-    }
+    let mut greatest = 0.0_f64;
     let below = |(point, us): (&CurvePoint, &f64)| {
+        greatest = greatest.max(point.us);
         let x = (point.rate_per_s - first.rate_per_s) / (last.rate_per_s - first.rate_per_s);
         let y = (us / lowest).ln() / (highest / lowest).ln();
-        (x - y, *point)
+        (x - y, greatest, *point)
     };
-    let furthest = points.iter().zip(&rising).map(below).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (furthest.0 >= LEAST_BEND).then_some(furthest.1)
+    let (depth, before, point) = points.iter().zip(&rising).map(below).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (depth >= LEAST_BEND && highest >= before * LEAST_RISE).then_some(point)
 }
 
 #[cfg(test)]
@@ -90,5 +89,11 @@ mod tests {
         assert_eq!(knee(&curve(|rate| 1_000.0 * (rate / 200.0).exp())), None, "straight on this axis");
         assert_eq!(knee(&curve(|rate| 1e6 / (1_050.0 - rate))[..4]), None);
         assert_eq!(knee(&[]), None);
+        let noise: Vec<CurvePoint> = [200.0, 150.0, 120.0, 80.0, 170.0]
+            .into_iter()
+            .zip(curve(|_| 1.0))
+            .map(|(us, point)| CurvePoint { us, ..point })
+            .collect();
+        assert_eq!(knee(&noise), None, "lower rates had longer times");
     }
 }

@@ -28,7 +28,7 @@ pub struct Question {
     pub what: String,
     /// Conditions that must hold at a rate that passes.
     pub objectives: Vec<String>,
-    /// True if nobody named any.
+    /// True if they are the defaults.
     pub by_default: bool,
     /// `constant` or `poisson`.
     pub arrivals: String,

@@ -332,7 +332,7 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     }
     if let Some(knee) = capacity.knee {
         let (at, us) = (rate(knee.rate_per_s), micros(knee.us));
-        rows.push(("knee", format!("p99 of the response time rises sharply from {at} on, at {us}")));
+        rows.push(("knee", format!("p99 of the response time rises sharply above {at}, where it is {us}")));
     }
     let count = |wanted: &[ProbeResult]| capacity.probes.iter().filter(|probe| wanted.contains(&probe.seen)).count();
     let (all, passed, void) = (capacity.probes.len(), count(&[ProbeResult::Pass]), count(&[ProbeResult::Void]));

@@ -9,7 +9,7 @@ use crate::run::report::Report;
 /// Something that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// Its key in `result.json`.
+    /// Its key in `result.json`; of a comparison by `ab` also `target command` or `program`.
     pub what: String,
     /// Value of the base.
     pub base: String,

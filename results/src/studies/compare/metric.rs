@@ -77,8 +77,8 @@ impl Metric {
         }
     }
 
-    /// The smallest loss that is called a regression, as a fraction of the base: 0.02; 0.01 for the part that is ok, of which
-    /// nobody has that much to lose; and 0.05 for the 99th percentile, which moves by several percent between equal rounds.
+    /// The smallest loss that is called a regression, as a fraction of the base: 0.02; 0.01 for the part that is ok, where
+    /// a loss of 0.02 is too much; and 0.05 for the 99th percentile, which moves by several percent between equal rounds.
     #[must_use]
     pub const fn smallest_effect(self) -> f64 {
         match self {

@@ -201,9 +201,11 @@ impl StudyResult for Contest {
         let differing = |difference: &Difference| {
             row(&difference.what, vec![difference.base.clone(), difference.candidate.clone()])
         };
+        let is_shown = |told: &Difference| told.base == self.base.what && told.candidate == self.candidate.what;
+        let what = (!self.differences.iter().any(is_shown)).then(|| row("what", sides)).into_iter();
         let differences = Table {
             columns: vec![Column::words(""), base, candidate],
-            rows: iter::once(row("what", sides)).chain(self.differences.iter().map(differing)).collect(),
+            rows: what.chain(self.differences.iter().map(differing)).collect(),
             ..Table::default()
         };
         let same =

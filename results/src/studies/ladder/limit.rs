@@ -21,7 +21,7 @@ const BY_BUDGET: f64 = 0.5;
 const CPU: f64 = 0.85;
 
 /// Part of their time that shards were ready to run and had no CPU: with as much they were kept from theirs, by the target,
-/// by each other, or by somebody else.
+/// by each other, or by other programs.
 const KEPT_FROM_CPU: f64 = 0.25;
 
 /// Part of the connections' time that was spent on answers: with less, something else than waiting for them was the limit.
@@ -258,7 +258,7 @@ mod tests {
             LimitedBy::Waiting,
             "a tenth of a core in each"
         );
-        // Half of the machine is somebody else's.
+        // Other programs use half of the machine.
         let kept_from = CpuUse { run_delay_share: Some(0.4), ..of(0.5, 0.5) };
         let (found, why) = by(&RungReadings { cpu: kept_from, ..pooled() });
         assert!(found == LimitedBy::Cpu && why.ends_with("shards waited for a CPU for 40.0 % of the time"), "{why}");

@@ -33,7 +33,7 @@ const SIZES: usize = 4;
 /// Least size of the largest one.
 const LARGEST: f64 = 8.0;
 
-/// A part of the throughput that nobody can measure: a term that makes less of a difference is rounding.
+/// A part of the throughput that is too small to measure: a term that makes less of a difference is rounding.
 const NEGLIGIBLE: f64 = 1e-6;
 
 /// Limit on the position of a reported peak, as a multiple of the largest size.

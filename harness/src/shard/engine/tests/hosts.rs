@@ -175,7 +175,7 @@ fn each_host_has_a_budget_of_its_own_within_that_of_the_run() {
     let (own, limits) = counts(&plan);
     assert!(own.iter().all(|count| (1_000..=1_001).contains(count)), "{own:?}");
     assert_eq!(limits, [("own_rate_ns", true); 3]);
-    // 150/s for three hosts that would take 300: nobody starves.
+    // 150/s for three hosts that would take 300: none starves.
     plan.budget = Some(Budget { interval_ns: 6_666_667, burst: 2, at_start: 2, phase_ns: 0 });
     let (shared, _) = counts(&plan);
     assert!((1_499..=1_502).contains(&shared.iter().sum::<usize>()), "{shared:?}");
@@ -211,7 +211,7 @@ fn what_is_deferred_is_neither_given_away_nor_forgotten_when_ranges_move() {
     };
     let done = run_hosts(&shard_of(2, 1_000, 4), 1_000 * S, answers, async |engine| {
         tokio::time::sleep(50 * MS).await;
-        // What nobody has come to yet is given away; a part of it comes back.
+        // IDs that were not begun yet are given away; a part of them comes back.
         let before = engine.progress().remaining;
         engine.gate().shed();
         let frames = engine.gate().messages().await;

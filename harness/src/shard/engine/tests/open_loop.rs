@@ -311,7 +311,7 @@ fn a_queue_that_fills_while_the_client_does_not_run_lacks_no_connection() {
         let clock = Clock::start();
         let gate = crate::shard::gate::Gate::new(clock, &plan, clock.now(), Box::new(|_| 0));
         assert!(gate.admit(0, clock.now()).await.is_some());
-        // Another lane waits for the next request, which nobody lets through.
+        // Another lane waits for the next request, which is not let through.
         assert!(tokio::time::timeout(Duration::ZERO, gate.admit(1, clock.now())).await.is_err());
         tokio::time::advance(40 * MS).await;
         let due = clock.now().0.div_ceil(1_000_000) - 1;

@@ -58,7 +58,7 @@ impl Limits {
     /// The next thing to do whose host allows it at `now`, and since when it does; or what all of them wait for.
     pub(super) fn choose(&mut self, now: Nanos) -> Result<(Task, Nanos), Leave> {
         if let [host] = &mut self.hosts[..] {
-            // There is nobody to go first.
+            // No other host can go first.
             return match self.supply.next(now) {
                 Next::Now => match host.leave(now) {
                     Leave::Go(since) => self.supply.take(now).map(|task| (task, since)).ok_or(NOTHING),

@@ -199,7 +199,7 @@ impl Watched {
             0 | 1 => why,
             more => format!("{why} (in the fullest of {} windows)", grouped(more)),
         };
-        // One window of which nobody knows is enough not to know of all of them, unless another one broke it.
+        // One undecided window leaves the whole undecided, unless another one broke it.
         let finding = if broken { worst } else { open.or(worst) };
         let (measured, until_s) = match (finding, &of_few) {
             (Some(_), Some(few)) if few.is_undecided && !broken => {

@@ -141,7 +141,7 @@ pub(super) fn listen_queue(evidence: &Evidence<'_>) -> CheckResult {
     let (Some(full), Some(dropped)) = (evidence.host.listen_overflows, evidence.host.listen_drops) else {
         return CheckResult::Unavailable(Missing::NotGiven);
     };
-    // Every overflow is a drop as well. Of a target elsewhere these count somebody else's connections.
+    // Every overflow is a drop as well. If the target is on another machine, these count other programs' connections.
     let turned_away = full.max(dropped);
     let tripped = evidence.environment.colocated && turned_away > 0 && waited_to_connect(evidence);
     CheckResult::perhaps(tripped.then(|| {

@@ -5,14 +5,14 @@
 pub(crate) const CPU_USE: f64 = 0.85;
 
 /// Part of its time that a shard was ready to run and had no CPU. In that time answers lay unread, and it is counted as the
-/// target's. A paced shard that nobody disturbs waits for one or two parts in a hundred of its time, one that shares its
+/// target's. An undisturbed paced shard waits for one or two parts in a hundred of its time, one that shares its
 /// CPU for a third and more.
 pub(crate) const RUN_DELAY: f64 = 0.05;
 
 /// Part of the shards' time in which there was no room for more results: as [`RUN_DELAY`], the client set the pace then.
 pub(super) const STORAGE: f64 = 0.05;
 
-/// Lateness of a paced run's requests, at the 99th percentile: below 2 ms nobody who measures over a network would notice.
+/// Lateness of a paced run's requests, at the 99th percentile: below 2 ms it is lost in the noise of a network.
 pub(crate) const SCHED_LAG_US: f64 = 2_000.0;
 
 /// Limit on the lateness of a paced run's requests, at the 99th percentile, as a part of the median service time: beside
@@ -57,7 +57,7 @@ pub(super) const PORTS_HELD_BACK: f64 = 0.5;
 /// the count is the machine's, whose other connections may go over networks that do.
 pub(super) const RETRANSMITS: f64 = 0.001;
 
-/// Retransmits that may be somebody else's.
+/// Retransmits that may be other programs'.
 pub(super) const STRAY_RETRANSMITS: u64 = 4;
 
 /// Part of an open loop's requests that were due, or would have been without throttle pauses, and never went: with so many, the
