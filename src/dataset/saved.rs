@@ -98,7 +98,9 @@ impl SavedCrawl {
     /// Return the requests that all sessions sent; none if those of a session were not counted.
     pub(crate) fn sent(&self) -> Option<u64> {
         let of = |session| counted_requests(&self.place.join(SegmentName::requests(session)));
-        (1..=self.sessions().max(last_counted(&self.place))).map(of).try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
+        (1..=self.sessions().max(last_counted(&self.place)))
+            .map(of)
+            .try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
     }
 
     /// Return the number of sessions that it was crawled in.

@@ -135,7 +135,9 @@ fn however_often_a_crawl_is_killed_each_id_is_saved_once() {
         unsent += sent - asked;
         repeated += asked - ITEMS;
     }
-    eprintln!("{killed} kills, {replaced} of them of shards; {repeated} requests were repeated, {unsent} counted and not sent");
+    eprintln!(
+        "{killed} kills, {replaced} of them of shards; {repeated} requests were repeated, {unsent} counted and not sent"
+    );
 }
 
 #[test]
