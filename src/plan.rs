@@ -11,6 +11,7 @@ use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::rfc3339;
+use crawlmark_results::show::text::shell_word;
 
 use crate::cli::{PlanArgs, SaveArgs, Typed};
 use crate::cluster::digest;
@@ -73,7 +74,7 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
         ("plan".to_owned(), "FILE".to_owned())
     } else {
         write(&path, &text)?;
-        (path.display().to_string(), path.display().to_string())
+        (path.display().to_string(), shell_word(&path.display().to_string()))
     };
     let mut said = format!(
         "{name}: {} IDs in {} parts of about {}, at most {} at once\nRun each with: crawlmark run --plan {file} --node i/{nodes} --into DIR\n",

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::without_result;
-use crawlmark_results::show::text::bytes;
+use crawlmark_results::show::text::{bytes, shell_word};
 
 use crate::cli::VerifyArgs;
 use crate::dataset::manifest::Manifest;
@@ -36,6 +36,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
 
 /// Audit for people.
 fn text(audit: &Audit) -> String {
+    let place = shell_word(&audit.directory);
     let Audit { directory, planned, recorded, sessions, segments, attempts, .. } = audit;
     let state = match (planned - recorded, audit.missing.as_deref(), audit.parts) {
         (0, ..) => "complete".to_owned(),
@@ -43,12 +44,13 @@ fn text(audit: &Audit) -> String {
             format!("{} items left, although every part has a result; see the violations", grouped(left))
         }
         (left, Some(missing @ [first, ..]), Some(parts)) => format!(
-            "{} items left; {}. Run {} (`crawlmark run --plan {directory}/plan.json --node {first}/{parts} --into {directory}`)",
+            "{} items left; {}. Run {} (`crawlmark run --plan {} --node {first}/{parts} --into {place}`)",
             grouped(left),
             without_result(missing),
-            if missing.len() == 1 { "it" } else { "them" }
+            if missing.len() == 1 { "it" } else { "them" },
+            shell_word(&format!("{directory}/plan.json"))
         ),
-        (left, ..) => format!("{} items left; go on with `crawlmark run --resume {directory}`", grouped(left)),
+        (left, ..) => format!("{} items left; go on with `crawlmark run --resume {place}`", grouped(left)),
     };
     let parts = audit.parts.map_or_else(String::new, |parts| format!(" of {}", counted(parts.into(), "part")));
     let mut text = format!("{directory}: {} of {} items recorded, {state}\n", grouped(*recorded), grouped(*planned));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_results::run::parts::{MOST_READ, PartsDirectory, PartsOverview, PartsWatch, PlanFile, UnreadParts};
+use crawlmark_results::show::text::shell_word;
 
 use crate::cli::WatchArgs;
 use crate::error::{DONE, Error};
@@ -58,7 +59,10 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
         }
         sleep(EVERY);
     }
-    terminal::say(&format!("All parts have a result. Merge them with: crawlmark merge {}\n", args.directory.display()));
+    terminal::say(&format!(
+        "All parts have a result. Merge them with: crawlmark merge {}\n",
+        shell_word(&args.directory.display().to_string())
+    ));
     Ok(DONE)
 }
 

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::Series;
+use crawlmark_harness::units::grouped;
 use crawlmark_results::run::gates::{Breach, Condition, Objective, Unit};
 use crawlmark_results::run::report::Placement;
 use crawlmark_results::run::result_dir::{RESULT, agree, read_round};
 use crawlmark_results::studies::capacity::search::{Bounds, ProbeKind, ProbeResult};
 use crawlmark_results::studies::capacity::{
-    Connections, Pace, ProbePlan, ProbeReport, Question, Wanted, fingerprint, times_s,
+    Connections, Pace, ProbePlan, ProbeReport, Question, Wanted, fingerprint, offered, times_s,
 };
 
 use crate::cli::{Auto, CapacityArgs, given_in_rounds};
@@ -179,8 +180,9 @@ impl Probing {
         let instead = instead.map_or_else(|| "lower rates".to_owned(), |bearable| format!("--max-rate {bearable}"));
         let default = if has_max_rate { "" } else { " (the default of --max-rate)" };
         Err(Error::Usage(format!(
-            "{items} items are too few for a probe of {takes} s at {greatest}{default}, which requests each item once: add items \
-             (--ids), or use {instead}"
+            "{} items are too few for a probe of {takes} s at {}{default}, which requests each item once: add items (--ids), or use {instead}",
+            grouped(items),
+            offered(greatest)
         )))
     }
 
@@ -395,11 +397,11 @@ mod tests {
             (&["--", "--urls", "-"], "can be read once"),
             (&["--max-rate", "1/h"], "--max-rate must be 1/min or more"),
             (&["--probe", "18446744073709551615s"], "--probe must be a day or less"),
-            (&["--", "--ids", "0..100"], "100 items are too few for a probe of 5 s at 100000/s"),
+            (&["--", "--ids", "0..100"], "100 items are too few for a probe of 5 s at 100,000/s"),
             (&["--", "--ids", "0..1k"], "or use --max-rate 200/s"),
             (
                 &["--max-rate", "500", "--", "--ids", "0..2k"],
-                "2000 items are too few for a probe of 5 s at 500/s, which",
+                "2,000 items are too few for a probe of 5 s at 500/s, which",
             ),
             (&["--", "--timeout", "0s"], "--timeout"),
         ] {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::without_result;
+use crawlmark_results::show::text::shell_word;
 
 use crate::cli::{CrawlFormat, Destination, ExportArgs};
 use crate::dataset::export::{CrawlExport, CrawlExportError, Exported};
@@ -53,7 +54,9 @@ impl Source {
     /// Return the command that crawls the items that are left.
     fn rest(&self) -> String {
         match self {
-            Self::Crawl(crawl) => format!("`crawlmark run --resume {}` crawls the others", crawl.place.display()),
+            Self::Crawl(crawl) => {
+                format!("`crawlmark run --resume {}` crawls the others", shell_word(&crawl.place.display().to_string()))
+            }
             Self::Parts(parts) => without_result(&parts.missing()),
         }
     }

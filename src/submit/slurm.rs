@@ -8,6 +8,7 @@ use std::process::Command;
 
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::{PartsDirectory, scheduler};
+use crawlmark_results::show::text::shell_word;
 
 use super::Submission;
 use crate::cluster::{attempt, digest};
@@ -53,7 +54,7 @@ pub(super) fn submit(submission: &Submission<'_>) -> Result<(), Error> {
     attempt::share_plan(&directory, plan, (text, &format!("submit-{}", std::process::id())))?;
     let done = (0..plan.nodes).filter(|part| directory.result(*part).exists()).count() as u64;
     if done == u64::from(plan.nodes) {
-        let into = quoted(&into.display().to_string());
+        let into = shell_word(&into.display().to_string());
         terminal::say(&format!(
             "All {} parts have a result, so there is nothing to submit. Merge them with: crawlmark merge {into}\n",
             grouped(done)
@@ -81,19 +82,10 @@ pub(super) fn submit(submission: &Submission<'_>) -> Result<(), Error> {
 fn print(commands: &[Sbatch]) -> Result<(), Error> {
     let last = commands.len().saturating_sub(1);
     let line = |(i, command): (usize, &Sbatch)| {
-        let line = command.words("\"${job%%;*}\"", quoted).join(" ");
+        let line = command.words("\"${job%%;*}\"", shell_word).join(" ");
         if i == last { line + "\n" } else { format!("job=$({line})\n") }
     };
     terminal::print_data(&commands.iter().enumerate().map(line).collect::<String>())
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    // Only a NUL byte cannot be quoted, and no word of a command line has one.
-    shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
 }
 
 /// Run the commands, each after the job of the one before it.
@@ -109,7 +101,7 @@ fn go(submission: &Submission<'_>, commands: &[Sbatch], into: &Path) -> Result<(
         grouped(submission.plan.nodes.into()),
         arrays.join(", "),
         grouped(submission.plan.slots.into()),
-        quoted(&into.display().to_string()),
+        shell_word(&into.display().to_string()),
         jobs.join(" ")
     ))
 }

@@ -35,6 +35,7 @@ pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake, remo
 pub use self::read::{Contradiction, ReadError, read, read_contest, read_fresh, read_printed};
 use crate::run::report::Report;
 use crate::show::plot::PngError;
+use crate::show::text::shell_word;
 
 /// The name of the file that everything else is made from.
 pub const RESULT: &str = "result.json";
@@ -156,7 +157,7 @@ fn step(error: &io::Error) -> &'static str {
 fn remedy(error: &io::Error, kept: &[String], place: &Path) -> String {
     let step = step(error);
     if kept.iter().any(|name| name == RESULT) {
-        format!("{step}; `crawlmark report {}` then makes what is missing", place.display())
+        format!("{step}; `crawlmark report {}` then makes what is missing", shell_word(&place.display().to_string()))
     } else {
         format!("{step} before the next run")
     }

@@ -16,7 +16,7 @@ use crate::run::report::{
     CRAWL_DELAY, IntervalRow, Labels, MergedReport, OtherAttempt, PER_HOST_RATE_FROM, Report, Source, Validity, Verdict,
 };
 use crate::run::result_dir::foreign;
-use crate::show::text::counted;
+use crate::show::text::{counted, shell_word};
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::FileCounters;
@@ -57,9 +57,9 @@ pub enum MergeError {
     Plan(#[from] PlanFileError),
     /// Parts without a result.
     #[error(
-        "merge {directory}: {}. Run what is not running (`crawlmark watch {directory}` shows it), as with `crawlmark run --plan \
-         {directory}/plan.json --node {}/{of} --into {directory}`, or merge the others with --partial",
-        without_result(missing), missing.first().unwrap_or(&0)
+        "merge {directory}: {}. Run what is not running (`crawlmark watch {into}` shows it), as with `crawlmark run --plan {} \
+         --node {}/{of} --into {into}`, or merge the others with --partial",
+        without_result(missing), shell_word(&format!("{directory}/plan.json")), missing.first().unwrap_or(&0), into = shell_word(directory)
     )]
     Missing {
         /// Their directory.

@@ -30,7 +30,9 @@ pub enum ReadError {
         error: io::Error,
     },
     /// Another format.
-    #[error("{path} has the format `{found}`; this version reads `{wanted}`")]
+    #[error(
+        "{path} has the format `{found}`, and `{wanted}` is needed. Name a file of that format, or use the command and version that wrote this one"
+    )]
     Schema {
         /// The file.
         path: PathBuf,

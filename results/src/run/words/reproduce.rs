@@ -3,6 +3,7 @@
 use super::machine::json;
 use crate::run::report::{CommandLine, Report};
 use crate::show::doc::{Doc, Readers};
+use crate::show::text::shell_word;
 
 /// Width at which a command is broken: that of a line of a page or of a terminal.
 const WIDTH: usize = 84;
@@ -30,8 +31,7 @@ fn shell(arguments: &[String]) -> String {
     let mut out = String::new();
     let mut width = 0;
     for argument in arguments {
-        // A word with a NUL is none that anybody can have typed.
-        let word = shlex::try_quote(argument).unwrap_or(argument.into());
+        let word = shell_word(argument);
         let length = word.chars().count();
         // A value stays with its flag: only what begins with a dash begins a line.
         if width + length > WIDTH && argument.starts_with('-') {

@@ -2,7 +2,7 @@
 
 use crate::run::report::{Report, SavedReport, SavedSession};
 use crate::show::doc::{Column, Table};
-use crate::show::text::{bytes, counted, decimal, grouped, micros};
+use crate::show::text::{bytes, counted, decimal, grouped, micros, shell_word};
 
 /// Return the row of the summary, and the next step.
 pub(super) fn row(saved: &SavedReport) -> String {
@@ -20,9 +20,10 @@ pub(super) fn row(saved: &SavedReport) -> String {
     }
     let left = grouped(items - done);
     format!(
-        "{} of {} to {directory}{of_sessions}{sent}{rate}; {left} left: crawlmark run --resume {directory}",
+        "{} of {} to {directory}{of_sessions}{sent}{rate}; {left} left: crawlmark run --resume {}",
         grouped(*done),
-        counted(*items, "item")
+        counted(*items, "item"),
+        shell_word(directory)
     )
 }
 

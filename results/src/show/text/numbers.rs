@@ -53,6 +53,17 @@ pub(crate) fn rate_in_words(rate: &str) -> String {
         .collect()
 }
 
+/// Quote a word for a shell, where it needs it: for commands that people copy.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    // Only a NUL byte cannot be quoted, and no word of a command line has one.
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
+}
+
 /// A time given in seconds, in the unit that suits it.
 pub(crate) fn seconds(s: f64) -> String {
     micros(s * 1e6)
