@@ -91,13 +91,12 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     let saved_crawl = match SavedCrawl::open(&save, &typed, &mut resolved)? {
         Opened::NotSaved => None,
         Opened::Session(crawl) => Some(*crawl),
-        Opened::Complete(sentence) => {
-            // Also where a result is expected on standard output: there is none.
-            terminal::say(&sentence);
-            return Ok(DONE);
+        Opened::Complete { sentence, notes } => {
+            voice.warn_all(&notes);
+            return nothing_left(&sentence, &resolved, (&wanted, voice));
         }
     };
-    saved_crawl.iter().flat_map(|crawl| &crawl.notes).for_each(|note| voice.warn(note));
+    voice.warn_all(saved_crawl.as_ref().map_or(&[], |crawl| &crawl.notes));
     let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
     let Checked { unreached, connections: checks } = reach::check_hosts(&mut resolved, clock, &held)?;
     let say = |line: &str| voice.say(line);
@@ -140,6 +139,26 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     thresholds.close(&mut report);
     let measured = Measured { report, log, part: part.as_ref().zip(outcome) };
     Ok(deliver(measured, directory, (&wanted, voice, strictness), clock))
+}
+
+/// End the resumption of a crawl that is complete, which measures nothing.
+///
+/// # Errors
+/// When a threshold or a result depends on a measurement.
+fn nothing_left(
+    sentence: &str,
+    resolved: &Resolved,
+    (wanted, voice): (&OutputOptions, Verbosity),
+) -> Result<u8, Error> {
+    let is_judged = !resolved.objectives.is_empty() || resolved.strictness == Strictness::Strict;
+    if is_judged || resolved.out.is_some() || wanted.has_result() {
+        return Err(Error::Usage(format!(
+            "{sentence}: there is no result, and no threshold can be checked. Use `crawlmark verify --complete`, or leave out thresholds, \
+             --strict, --json, --out and exports"
+        )));
+    }
+    voice.say(&format!("{sentence}. No result is written\n"));
+    Ok(DONE)
 }
 
 /// A run whose report is complete.
@@ -376,6 +395,12 @@ impl Verbosity {
     /// Says what may spoil the result. With --quiet, the verdict says it.
     fn warn(self, text: &str) {
         self.say(&format!("warning: {text}\n"));
+    }
+
+    fn warn_all(self, texts: &[String]) {
+        for text in texts {
+            self.warn(text);
+        }
     }
 
     fn say(self, text: &str) {

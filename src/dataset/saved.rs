@@ -1,17 +1,17 @@
 //! A saved crawl, opened for reading: its description, its segments with their checkpoints, and what else lies in its directory.
 //! Called by `verify` and `export`. It must not change anything.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Take};
 use std::path::{Path, PathBuf};
 
-use crawlmark_results::run::parts::counted_requests;
 use sha2::{Digest, Sha256};
 
 use super::checkpoint::{Checkpoint, CheckpointError};
 use super::manifest::{LOCK, MANIFEST, Manifest};
 use super::segment::{FrameError, Frames, SegmentName};
-use super::session::last_counted;
+use super::session::sent;
 
 /// A saved crawl. No crawl writes to it while this lives.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct SavedCrawl {
     pub(crate) segments: Vec<SavedSegment>,
     /// Names of the other files, sorted.
     pub(crate) others: Vec<String>,
+    /// Sessions that counted their requests.
+    counted: Vec<u32>,
     _lock: Option<File>,
 }
 
@@ -80,6 +82,7 @@ impl SavedCrawl {
             }
         }
         segments.sort_unstable_by_key(|segment| segment.name);
+        let counted = others.iter().filter_map(|file| SegmentName::session_of_requests(file)).collect();
         let is_known = |file: &str| {
             let of_segment = |name| segments.binary_search_by_key(&name, |segment| segment.name).is_ok();
             let is_count = SegmentName::session_of_requests(file).is_some();
@@ -87,7 +90,7 @@ impl SavedCrawl {
         };
         others.retain(|file| !is_known(file));
         others.sort_unstable();
-        Ok(Self { place: place.to_owned(), manifest, segments, others, _lock: lock })
+        Ok(Self { place: place.to_owned(), manifest, segments, others, counted, _lock: lock })
     }
 
     /// Return the number of bytes that a reader of all segments reads.
@@ -95,12 +98,16 @@ impl SavedCrawl {
         self.segments.iter().map(SavedSegment::committed).sum()
     }
 
-    /// Return the requests that all sessions sent; none if those of a session were not counted.
+    /// Return the requests that all sessions sent; none if those of a session are not known.
     pub(crate) fn sent(&self) -> Option<u64> {
-        let of = |session| counted_requests(&self.place.join(SegmentName::requests(session)));
-        (1..=self.sessions().max(last_counted(&self.place)))
-            .map(of)
-            .try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
+        let mut sessions: BTreeMap<u32, u64> = self.counted.iter().map(|session| (*session, 0)).collect();
+        for segment in &self.segments {
+            let checkpoint = segment.checkpoint.as_ref().and_then(|checkpoint| checkpoint.as_ref().ok());
+            let requests = checkpoint.map_or(0, |checkpoint| checkpoint.tally.attempts);
+            *sessions.entry(segment.name.session).or_default() += requests;
+        }
+        let mut sent = sessions.into_iter().map(|(session, requests)| sent(&self.place, session, requests));
+        sent.try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
     }
 
     /// Return the number of sessions that it was crawled in.

@@ -60,7 +60,7 @@ impl Session {
         Ok(started.map_err(DiskError::of(&disk, "start the writer of", &name.segment()))?)
     }
 
-    /// Begin the file that counts the requests of each of so many shards, even if this session is killed; none where files cannot be mapped.
+    /// Begin the file that counts the requests of each of `shards` shards, even if this session is killed; none where files cannot be mapped.
     #[must_use]
     pub fn counters(&self, shards: u32) -> Option<FileCounters> {
         let path = self.place.join(SegmentName::requests(self.number));
@@ -93,20 +93,30 @@ impl Session {
     /// # Errors
     /// When a file cannot be read.
     pub fn figures(&self) -> io::Result<Vec<SavedSession>> {
-        let mut sessions: BTreeMap<u32, (RecordCounts, u64, u64)> =
-            (1..=self.number).map(|number| (number, Default::default())).collect();
+        let mut sessions: BTreeMap<u32, (RecordCounts, u64, u64)> = BTreeMap::from([(self.number, Default::default())]);
         for entry in fs::read_dir(&self.place)? {
             let entry = entry?;
-            let Some(name) = entry.file_name().to_str().and_then(SegmentName::of_checkpoint) else { continue };
+            let file = entry.file_name();
+            // One that was killed before its first commit has sent requests, too.
+            if let Some(session) = file.to_str().and_then(SegmentName::session_of_requests) {
+                sessions.entry(session).or_default();
+            }
+            let Some(name) = file.to_str().and_then(SegmentName::of_checkpoint) else { continue };
             let checkpoint = Checkpoint::decode(&fs::read(entry.path())?).map_err(io::Error::other)?;
             let (tally, items, bytes) = sessions.entry(name.session).or_default();
             *items += checkpoint.records();
             *bytes += checkpoint.committed;
             tally.merge(checkpoint.tally);
         }
-        let sent = |session| counted_requests(&self.place.join(SegmentName::requests(session)));
-        Ok(sessions.into_iter().map(|one| SavedSession { sent: sent(one.0), ..figures(one) }).collect())
+        let with_count = |one: SavedSession| SavedSession { sent: sent(&self.place, one.session, one.requests), ..one };
+        Ok(sessions.into_iter().map(figures).map(with_count).collect())
     }
+}
+
+/// Return the requests that a session sent. None if they were not counted, or are fewer than those for its items: a power cut loses counts,
+/// and an attempt that cannot connect sends nothing.
+pub(crate) fn sent(place: &Path, session: u32, requests: u64) -> Option<u64> {
+    counted_requests(&place.join(SegmentName::requests(session))).filter(|sent| *sent >= requests)
 }
 
 /// Return the last session that counted its requests; 0 if none has.

@@ -69,6 +69,11 @@ impl OutputOptions {
         Ok(Self { output, exports, png: args.png, codes: if args.k6_exit_codes { Codes::K6 } else { Codes::Own } })
     }
 
+    /// True if a result is wanted beyond the one that every run saves.
+    pub(super) fn has_result(&self) -> bool {
+        self.output.is_data() || !self.exports.is_empty() || self.png.is_some()
+    }
+
     /// The exit code as the caller knows it.
     pub(super) const fn code(&self, own: u8) -> u8 {
         match self.codes {

@@ -95,8 +95,13 @@ pub(super) enum Opened {
     NotSaved,
     /// A session, which has items to crawl.
     Session(Box<SavedCrawl>),
-    /// Each item is saved; the sentence says so.
-    Complete(String),
+    /// Each item is saved.
+    Complete {
+        /// Sentence that says so.
+        sentence: String,
+        /// Sentences about what was rebuilt.
+        notes: Vec<String>,
+    },
 }
 
 /// Directory that a session writes to, locked.
@@ -126,24 +131,25 @@ impl SavedCrawl {
         let item_of = |id: u64| Ok(shuffle.map_or(id, |shuffle| shuffle.item(id)));
         let Recovered { finished, sessions, notes, .. } = recover(&Directory::new(place), item_of)?;
         if finished.len() == manifest.ids.len() {
-            return Ok(Opened::Complete(format!(
-                "{}: all {} items are saved, so nothing is left to crawl\n",
+            let sentence = format!(
+                "{}: all {} items are saved, so nothing is left to crawl",
                 place.display(),
                 grouped(finished.len())
-            )));
+            );
+            return Ok(Opened::Complete { sentence, notes });
         }
         resolved.plan.finished = finished.ranges().collect();
         resolved.plan = resolved.plan.clone().validate().map_err(|error| Error::Usage(error.to_string()))?;
         let plan = config_hash(&resolved.plan);
         // A session that committed nothing may have sent requests.
-        let number = sessions.max(last_counted(place)) + 1;
+        let number = sessions.max(last_counted(place)).saturating_add(1);
         let (place, cpus) = (place.clone(), usable_cpus());
         let session = Session { place, number, plan, saved: manifest.saved, cpus };
         resolved.spec.options.session = Some(session.clone());
         Ok(Opened::Session(Box::new(Self { session, items: manifest.ids.len(), notes, _lock: lock })))
     }
 
-    /// Begin to count the requests of each of so many shards; none where that is not possible.
+    /// Begin to count the requests of each of `shards` shards; none where files cannot be mapped.
     pub(super) fn counters(&self, shards: u32) -> Option<Rc<FileCounters>> {
         self.session.counters(shards).map(Rc::new)
     }

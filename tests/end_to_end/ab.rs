@@ -19,11 +19,12 @@ use serde_json::Value;
 use crate::command::{Done, Started};
 use crate::process::{signal, wait_for, working_in};
 use crate::run::program;
+use crate::schema::closed;
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/comparison-1.schema.json")).unwrap());
 
-static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| closed(&SCHEMA));
 
 /// Rounds that take no longer than they must.
 const SHORT: [&str; 7] = ["--", "-n", "256", "-c", "32", "-s", "1"];

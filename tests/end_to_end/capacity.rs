@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 use crate::command::{Done, Started};
 use crate::lost::{Disk, partial};
 use crate::process::{children, signal, wait_for, working_in};
+use crate::schema::closed;
 use crate::target::Target;
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/capacity-1.schema.json")).unwrap());
 
-static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| closed(&SCHEMA));
 
 /// Probes that take no longer than they must.
 const SHORT: [&str; 6] = ["--probe", "1s", "--warmup", "300ms", "--rest", "100ms"];

@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use crate::command::{Done, Started};
 use crate::process::{children, wait_for};
+use crate::schema::closed;
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/ladder-1.schema.json")).unwrap());
 
-static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| closed(&SCHEMA));
 
 /// Starts `ladder` with these flags.
 fn started(args: &[&str]) -> Started {

@@ -10,12 +10,12 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use crate::run::{Ended, Run, program};
-use crate::schema::places;
+use crate::schema::{closed, places};
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/cut-1.schema.json")).unwrap());
 
-static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| closed(&SCHEMA));
 
 fn complaints(cut: &Value) -> Vec<String> {
     VALIDATOR.iter_errors(cut).map(|error| format!("{}: {error}", error.instance_path())).collect()

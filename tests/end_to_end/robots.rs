@@ -69,8 +69,8 @@ fn what_robots_txt_forbids_is_skipped_counted_and_recorded() {
         let outcome = if is_forbidden(record["id"].as_u64().unwrap()) { "skipped" } else { "ok" };
         assert_eq!(record["outcome"], outcome, "{record}");
     }
-    let again = Run::start(["--resume", place]).end();
-    assert!(again.stderr().contains("nothing is left to crawl"), "{}", again.stderr());
+    let again = call(folder.path(), &["run", "--resume", place]);
+    assert!(again.stderr.contains("nothing is left to crawl"), "{}", again.stderr);
 }
 
 #[test]

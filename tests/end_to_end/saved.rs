@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::bad_input::call;
 use crate::lost::Disk;
 use crate::process::{is_ended, signal, wait_for};
 use crate::run::{Run, program};
@@ -263,9 +264,22 @@ fn a_session_is_stopped_and_another_goes_on_with_other_flags() {
     assert!(records.keys().copied().eq(0..2_000));
     let fields = |record: &Value| record.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert!(records.values().all(|record| fields(record) == ["id", "status", "at"]));
-    let done = Run::start(["--resume", place]).end();
-    assert_eq!(done.code(), Some(0));
-    assert!(done.stderr().contains("all 2,000 items are saved"), "{}", done.stderr());
+    // What a session sent and did not save is known to it and to the target.
+    let sent = second.count("/saved/sessions/0/sent") + second.count("/saved/sessions/1/sent");
+    let asked = requests(&target);
+    assert!((asked..=asked + 2).contains(&sent), "{sent} counted, {asked} at the target");
+    let again = |flags: &[&str]| call(crawl.path.parent().unwrap(), &[&["run", "--resume", place], flags].concat());
+    let done = again(&[]);
+    assert_eq!((done.code, &*done.stdout), (Some(0), ""));
+    assert!(done.stderr.contains("all 2,000 items are saved"), "{}", done.stderr);
+    assert_eq!(again(&["--quiet"]).stderr, "");
+    // Nothing is measured, so nothing passes.
+    for flags in [&["--json"][..], &["--strict"], &["--max-error-rate", "1%"], &["--out", "again"]] {
+        let refused = again(flags);
+        assert_eq!((refused.code, &*refused.stdout), (Some(2), ""), "{flags:?}");
+        assert!(refused.stderr.contains("verify --complete"), "{}", refused.stderr);
+    }
+    assert_eq!(requests(&target), asked);
 }
 
 #[test]

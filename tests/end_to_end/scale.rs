@@ -13,12 +13,13 @@ use serde_json::Value;
 
 use crate::command::{Done, Started};
 use crate::process::{children, signal, wait_for};
+use crate::schema::closed;
 use crate::target::Target;
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/scale-1.schema.json")).unwrap());
 
-static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| closed(&SCHEMA));
 
 impl Done {
     /// What was saved, which fits its schema.

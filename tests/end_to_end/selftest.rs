@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 
 use crate::command::{self, Done, Started};
 use crate::process::{children, wait_for};
+use crate::schema::closed;
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/selftest-1.schema.json")).unwrap());
 
-static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| closed(&SCHEMA));
 
 fn complaints(outcome: &Value) -> Vec<String> {
     command::complaints(&VALIDATOR, outcome)

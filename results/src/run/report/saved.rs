@@ -34,7 +34,8 @@ pub struct SavedSession {
     pub items: u64,
     /// Requests for these items in the session.
     pub requests: u64,
-    /// Requests that the session sent, those whose items were not saved by it included; null if they were not counted.
+    /// Requests that the session sent, those whose items were not saved by it included; null if they are not known: they were not counted, or a
+    /// power cut lost counts.
     #[serde(default)]
     pub sent: Option<u64>,
     /// Bytes of the records on the disk, compressed.
