@@ -343,7 +343,7 @@ fn bad_input_is_refused_before_anything_runs() {
         (&["--resume", "nowhere"], "--resume nowhere: No such file or directory"),
         (&["--precision", "0%"], "is not a valid precision"),
         (&["--probe", "10ms"], "--probe must be 1s or longer"),
-        (&["--", "--ids", "0..100"], "100 items are too few for a probe of 5 s at 100000/s"),
+        (&["--", "--ids", "0..100"], "100 items are too few for a probe of 5 s at 100,000/s"),
     ] {
         let done = started(args).end().code(&[2]);
         assert!(done.stderr.contains(why), "{args:?}: {}", done.stderr);
