@@ -116,8 +116,9 @@ pub struct HighestTime {
     pub us: f64,
 }
 
-/// All parts at a glance.
+/// All parts at a glance. The key `schema` has the name of the format.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "schema", rename = "crawlmark.watch/1")]
 pub struct PartsOverview {
     /// See [`PlanFile`].
     pub run_id: String,

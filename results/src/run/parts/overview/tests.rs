@@ -112,8 +112,8 @@ fn a_part_whose_attempt_ended_has_a_result_or_is_unfinished() {
     fs::create_dir(directory.result(0)).unwrap();
     watch.look(seconds(5), 100);
     let unread = watch.overview(seconds(5)).unread.unwrap();
-    assert!(!unread.is_damaged && unread.error.contains("directory"), "the last error: {unread:?}");
-    assert_eq!(unread.for_s, 3.0, "since the first");
+    assert!(unread.error.contains("directory"), "the last error: {unread:?}");
+    assert_eq!((unread.is_damaged, unread.for_s), (false, 3.0), "since the first");
     fs::remove_dir(directory.result(0)).unwrap();
     watch.look(seconds(6), 100);
     assert_eq!(watch.overview(seconds(6)).unread, None);
