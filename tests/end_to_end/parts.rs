@@ -303,12 +303,20 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     // Configuration: not to be retried.
     for (args, says) in [
         (&["--node", "0/3"][..], "the plan has 2"),
-        (&["--node", "0/2", "--rate", "7"], "error: --rate is 100/s in the plan, and 7/s here. Use that of the plan"),
+        (
+            &["--node", "0/2", "--rate", "7"],
+            "error: --rate is 100/s in the plan, and 7/s here. Use that of the plan, remove ",
+        ),
+        (
+            &["--node", "0/2", "--arrivals", "poisson"],
+            "error: --arrivals is asap in the plan, and poisson here. Use that",
+        ),
+        (&["--node", "0/2", "--pacing", "coarse"], "--pacing is sleep in the plan, and coarse here. Use that"),
         (&["--node", "0/2", "--timeout", "2s"], "--timeout is 10s in the plan, and 2s here"),
         (&["--node", "0/2", "--connect-timeout", "7s"], "--connect-timeout is 5s in the plan, and 7s here"),
         (&["--node", "0/2", "--header", "x-key: 1"], "(--header) is host, user-agent, accept in the plan"),
-        (&["--node", "0/2", "--compressed"], "--compressed is not set in the plan"),
-        (&["--node", "0/2", "--per-host-rate", "9"], "--per-host-rate is not set in the plan, and 9/s here"),
+        (&["--node", "0/2", "--compressed"], "error: --compressed is not in the plan. Remove it, or make"),
+        (&["--node", "0/2", "--per-host-rate", "9"], "--per-host-rate is not in the plan. Remove it, or make another"),
         (&["--node", "0/2", "--shards", "4"], "at most 2 shards"),
         (&["--node", "auto"], "SLURM_ARRAY_TASK_ID"),
     ] {
