@@ -263,14 +263,20 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
 
 #[test]
 fn a_plan_is_refused_by_its_flag_or_says_what_it_leaves_to_its_parts() {
-    let plan =
-        |flags: &[&str]| Started::new(&[&["plan", "http://127.0.0.1:9/{id}", "--nodes", "2"], flags].concat()).end();
+    let home = tempfile::tempdir().unwrap();
+    let list = home.path().join("urls").display().to_string();
+    fs::write(&list, "http://127.0.0.1:9/a\n".repeat(3)).unwrap();
+    let plan = |flags: &[&str]| {
+        let url = if flags.contains(&"--urls") { None } else { Some("http://127.0.0.1:9/{id}") };
+        Started::new(&[&["plan", "--nodes", "2"], url.as_slice(), flags].concat()).end()
+    };
     for (flags, says) in [
         (&["--ids", "0..9", "--start-at", "2026-01-31T12:00:00Z"][..], "--start-at 2026-01-31T12:00:00Z was "),
         (&["--ids", "0..9", "--start-at", "2126-01-31T12:00:00Z"], "at most 30 days are allowed"),
         (&["--ids", "0..9", "-d", "9s", "--slots", "1"], "use as many --slots as --nodes"),
         (&[], "as in --ids 0..1m"),
         (&["-d", "9s"], "as in --ids 0..1m"),
+        (&["--urls", &list, "-d", "9s"], "with -d the list repeats without an end. Add -n 3 "),
     ] {
         let refused = plan(flags).code(&[2]);
         assert!(refused.stderr.contains(says), "{says}: {}", refused.stderr);
