@@ -86,7 +86,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
             &["--resume", "/dev/null"],
             "/dev/null is not a directory. Name the directory that `crawlmark run --save` made",
         ),
-        (&["--plan", "/", "--node", "1/2", "--into", "x"], "it is a directory, not a regular file. Name a plan that"),
+        (&["--plan", "/", "--node", "1/2", "--into", "x"], "it is a directory, not a regular file. Name the file that"),
         (&["URL", "--ids", "9..3"], "--ids"),
         (&["URL", "--ids", "5..5"], "--ids"),
         (&["URL", "--ids", "x"], "--ids"),
