@@ -11,7 +11,7 @@ use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::rfc3339;
-use crawlmark_results::show::text::shell_word;
+use crawlmark_results::show::text::{counted, shell_word};
 
 use crate::cli::{PlanArgs, SaveArgs, Typed};
 use crate::cluster::digest;
@@ -52,11 +52,15 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     let saving = saving(&crawl.save)?;
     let (burst, has_range) = (crawl.burst, crawl.ids.is_some() || crawl.requests.is_some());
     let (resolved, _) = run::check(*Box::new(crawl))?;
-    if !has_range && resolved.workload.get("lines").is_none_or(|lines| *lines != resolved.ids.len().to_string()) {
-        return Err(Error::Usage(
-            "plan: the parts share the IDs of the crawl, and none are named. Give a range, as in --ids 0..1m, or a number of items (-n)"
+    let lines = resolved.workload.get("lines");
+    if !has_range && lines.is_none_or(|lines| *lines != resolved.ids.len().to_string()) {
+        return Err(Error::Usage(match lines.filter(|_| resolved.duration.is_some()) {
+            Some(lines) => format!(
+                "plan: with -d the list repeats without an end. Add -n {lines} to crawl each line once, or remove -d"
+            ),
+            None => "plan: the parts share the IDs of the crawl, and none are named. Give a range, as in --ids 0..1m, or a number of items (-n)"
                 .to_owned(),
-        ));
+        }));
     }
     resolved.check_parts(nodes, slots, burst).map_err(|error| Error::Usage(error.to_string()))?;
     let duration = resolved.duration;
@@ -77,9 +81,9 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
         (path.display().to_string(), shell_word(&path.display().to_string()))
     };
     let mut said = format!(
-        "{name}: {} IDs in {} parts of about {}, at most {} at once\nRun each with: crawlmark run --plan {file} --node i/{nodes} --into DIR\n",
-        grouped(whole),
-        grouped(nodes.into()),
+        "{name}: {} in {} of about {}, at most {} at once\nRun each with: crawlmark run --plan {file} --node i/{nodes} --into DIR\n",
+        counted(whole, "ID"),
+        counted(nodes.into(), "part"),
         grouped(ids),
         grouped(slots.into()),
     );

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::without_result;
-use crawlmark_results::show::text::{bytes, shell_word};
+use crawlmark_results::show::text::{bytes, counted, shell_word};
 
 use crate::cli::VerifyArgs;
 use crate::dataset::manifest::Manifest;
@@ -86,8 +86,4 @@ fn text(audit: &Audit) -> String {
         more => writeln!(text, "{} violations; the first {} are listed.", grouped(more), audit.violations.len()),
     };
     text
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
 }

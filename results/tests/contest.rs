@@ -258,6 +258,10 @@ fn a_loss_is_told_in_every_form() {
     assert_eq!((contest.verdict, contest.comparison.verdict), (Overall::Regression, Overall::Regression));
     golden("contest.txt", &contest.doc().terminal(100));
     golden("contest.md", &contest.doc().markdown());
+    let program = Difference { what: "program".to_owned(), base: "old".to_owned(), candidate: "new".to_owned() };
+    let named = Contest { differences: [&contest.differences[..], &[program]].concat(), ..contest.clone() };
+    let shown = named.doc().markdown();
+    assert!(shown.contains("| program | old | new |") && !shown.contains("| what |"), "{shown}");
     golden("contest.xml", &export::contest_junit(&contest));
     let svg = plot::pairs(&contest).svg;
     let document = roxmltree::Document::parse(&svg).unwrap();

@@ -35,7 +35,7 @@ pub struct WatchArgs {
     pub directory: PathBuf,
     /// Print one snapshot, once it is known which parts are alive
     ///
-    /// At once if no part without a result has an attempt that may be alive. Fails if a part cannot be read for --lost-after, or has a damaged
+    /// Printed at once if every part has a result or no live attempt. Fails if a part cannot be read for --lost-after, or has a damaged
     /// result.
     #[arg(long)]
     pub once: bool,

@@ -118,7 +118,7 @@ impl PartRun {
         let plan = &attempt.plan;
         let own = RunPlan { shards: plan.nodes, ..whole(resolved.plan.clone(), plan.slots, *burst) };
         if let Some(difference) = difference(&plan.crawl, &own) {
-            return Err(Error::Usage(format!("{difference}. Use that of the plan, or make another plan")));
+            return Err(Error::Usage(difference));
         }
         let share = SlotShare { slot: 0, of: plan.slots };
         let most = match shards {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::{PartsDirectory, scheduler};
-use crawlmark_results::show::text::shell_word;
+use crawlmark_results::show::text::{counted, shell_word};
 
 use super::Submission;
 use crate::cluster::{attempt, digest};
@@ -56,8 +56,8 @@ pub(super) fn submit(submission: &Submission<'_>) -> Result<(), Error> {
     if done == u64::from(plan.nodes) {
         let into = shell_word(&into.display().to_string());
         terminal::say(&format!(
-            "All {} parts have a result, so there is nothing to submit. Merge them with: crawlmark merge {into}\n",
-            grouped(done)
+            "All parts have a result ({}), so there is nothing to submit. Merge them with: crawlmark merge {into}\n",
+            counted(done, "part")
         ));
         return Ok(());
     }

@@ -86,7 +86,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
             &["--resume", "/dev/null"],
             "/dev/null is not a directory. Name the directory that `crawlmark run --save` made",
         ),
-        (&["--plan", "/", "--node", "1/2", "--into", "x"], "it is a directory, not a regular file. Name a plan that"),
+        (&["--plan", "/", "--node", "1/2", "--into", "x"], "it is a directory, not a regular file. Name the file that"),
         (&["URL", "--ids", "9..3"], "--ids"),
         (&["URL", "--ids", "5..5"], "--ids"),
         (&["URL", "--ids", "x"], "--ids"),
@@ -362,9 +362,9 @@ fn a_file_of_another_kind_is_refused_with_a_remedy() {
     fs::write(place.path().join("notes"), "# Notes\n").unwrap();
     fs::write(place.path().join("binary"), b"\xff\xfe\0").unwrap();
     for (line, says) in [
-        ("report notes", "line 1 is not JSON. Name a directory that it saved"),
+        ("report notes", "it cannot be parsed at line 1. Name a directory that it saved"),
         ("report binary", "it is not UTF-8 text. Name a directory that `crawlmark run` saved"),
-        ("compare notes binary", "line 1 is not JSON. Name a directory that it saved"),
+        ("compare notes binary", "it cannot be parsed at line 1. Name a directory that it saved"),
         ("capacity --resume nowhere", "--resume nowhere: No such file or directory (os error 2). Name the directory"),
         ("capacity --resume empty", "--resume empty: it holds no probes.jsonl. Name the directory of a search"),
         ("run --urls nowhere", "Name a file with one URL per line"),

@@ -263,14 +263,20 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
 
 #[test]
 fn a_plan_is_refused_by_its_flag_or_says_what_it_leaves_to_its_parts() {
-    let plan =
-        |flags: &[&str]| Started::new(&[&["plan", "http://127.0.0.1:9/{id}", "--nodes", "2"], flags].concat()).end();
+    let home = tempfile::tempdir().unwrap();
+    let list = home.path().join("urls").display().to_string();
+    fs::write(&list, "http://127.0.0.1:9/a\n".repeat(3)).unwrap();
+    let plan = |flags: &[&str]| {
+        let url = if flags.contains(&"--urls") { None } else { Some("http://127.0.0.1:9/{id}") };
+        Started::new(&[&["plan", "--nodes", "2"], url.as_slice(), flags].concat()).end()
+    };
     for (flags, says) in [
         (&["--ids", "0..9", "--start-at", "2026-01-31T12:00:00Z"][..], "--start-at 2026-01-31T12:00:00Z was "),
         (&["--ids", "0..9", "--start-at", "2126-01-31T12:00:00Z"], "at most 30 days are allowed"),
         (&["--ids", "0..9", "-d", "9s", "--slots", "1"], "use as many --slots as --nodes"),
         (&[], "as in --ids 0..1m"),
         (&["-d", "9s"], "as in --ids 0..1m"),
+        (&["--urls", &list, "-d", "9s"], "with -d the list repeats without an end. Add -n 3 "),
     ] {
         let refused = plan(flags).code(&[2]);
         assert!(refused.stderr.contains(says), "{says}: {}", refused.stderr);
@@ -303,12 +309,20 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     // Configuration: not to be retried.
     for (args, says) in [
         (&["--node", "0/3"][..], "the plan has 2"),
-        (&["--node", "0/2", "--rate", "7"], "error: --rate is 100/s in the plan, and 7/s here. Use that of the plan"),
+        (
+            &["--node", "0/2", "--rate", "7"],
+            "error: --rate is 100/s in the plan, and 7/s here. Use that of the plan, remove ",
+        ),
+        (
+            &["--node", "0/2", "--arrivals", "poisson"],
+            "error: --arrivals is asap in the plan, and poisson here. Use that",
+        ),
+        (&["--node", "0/2", "--pacing", "coarse"], "--pacing is sleep in the plan, and coarse here. Use that"),
         (&["--node", "0/2", "--timeout", "2s"], "--timeout is 10s in the plan, and 2s here"),
         (&["--node", "0/2", "--connect-timeout", "7s"], "--connect-timeout is 5s in the plan, and 7s here"),
         (&["--node", "0/2", "--header", "x-key: 1"], "(--header) is host, user-agent, accept in the plan"),
-        (&["--node", "0/2", "--compressed"], "--compressed is not set in the plan"),
-        (&["--node", "0/2", "--per-host-rate", "9"], "--per-host-rate is not set in the plan, and 9/s here"),
+        (&["--node", "0/2", "--compressed"], "error: --compressed is not in the plan. Remove it, or make"),
+        (&["--node", "0/2", "--per-host-rate", "9"], "--per-host-rate is not in the plan. Remove it, or make another"),
         (&["--node", "0/2", "--shards", "4"], "at most 2 shards"),
         (&["--node", "auto"], "SLURM_ARRAY_TASK_ID"),
     ] {

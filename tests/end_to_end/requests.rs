@@ -84,7 +84,7 @@ fn bodies_and_credentials_are_sent_and_not_recorded() {
     }
     let missing = format!("{file}.none");
     assert_refused(&[
-        (&["URL", "--body-file", &missing], "cannot be read: No such file"),
+        (&["URL", "--body-file", &missing], "cannot be read: No such file or directory (os error 2). Check the path"),
         (&["URL", "--body-file", file, "--body", "x"], "cannot be used with"),
         (&["URL", "-H", "x hidden"], "--header has no colon (its text is not shown): write `name: value`"),
         (&["URL", "--tag", "x"], "`x` is not NAME=VALUE"),

@@ -75,6 +75,7 @@ fn a_snapshot_tells_the_living_from_the_dead() {
                 "planned": 4, "done": 0, "running": 1, "starting": 1, "waiting": 0, "lost": 1, "unfinished": 0, "not_begun": 1
             });
             assert_eq!(all["parts"], parts, "{all}");
+            assert!(said.starts_with("{\n  \"schema\": \"crawlmark.watch/1\",\n"), "{said}");
             let schema: Value = serde_json::from_str(include_str!("../../results/schema/watch-1.schema.json")).unwrap();
             jsonschema::draft202012::validate(&schema, &all).unwrap();
             let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();

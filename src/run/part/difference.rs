@@ -1,4 +1,4 @@
-//! The first setting in which the flags of a part differ from its plan, by its flag and with both values as typed.
+//! The first setting in which the flags of a part differ from its plan, by its flag and with both values as typed, and what to do.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,18 +18,23 @@ const NAMES: [(&str, &str); 9] = [
     ("lines", "the length of the list"),
     ("order", "the order of the list"),
     ("content", "--compressed"),
-    ("requests_per_connection", "--max-requests-per-connection"),
-    ("tls_trust", "--cacert"),
+    ("requests_per_connection", "--max-requests-per-connection (or --disable-keepalive)"),
+    ("tls_trust", "the trust in certificates (--cacert, --insecure)"),
     ("tls_client_certificate", "--cert"),
     ("proxy_from", "--proxy"),
 ];
 
-/// Name the first setting that differs, with both values.
+/// Name the first setting that differs, with both values if the plan has one, and say what to do.
 pub(super) fn difference(plan: &RunPlan, own: &RunPlan) -> Option<String> {
     let by_flag = || named(plan).into_iter().zip(named(own)).find(|(was, is)| was != is);
     let ((name, was), (_, is)) = by_flag().or_else(|| in_workload(plan, own)).or_else(|| elsewhere(plan, own))?;
+    let is_flag = name.starts_with("--");
+    if is_flag && was.is_none() {
+        return Some(format!("{name} is not in the plan. Remove it, or make another plan"));
+    }
+    let remove = if is_flag && is.is_some() { ", remove the flag" } else { "" };
     let [was, is] = [was, is].map(|value| value.unwrap_or_else(|| "not set".to_owned()));
-    Some(format!("{name} is {was} in the plan, and {is} here"))
+    Some(format!("{name} is {was} in the plan, and {is} here. Use that of the plan{remove}, or make another plan"))
 }
 
 /// Return the settings that have a flag; one that others follow from comes before them.
@@ -44,8 +49,10 @@ fn named(plan: &RunPlan) -> Vec<Setting> {
         ("--connections", Some(plan.connections.to_string())),
         ("--streams", Some(plan.streams.to_string())),
         ("--rate", plan.shaped_rate().map(|rate| rate.to_string())),
-        ("--burst", Some(plan.burst.to_string())),
         ("--arrivals", Some(plan.arrivals.to_string())),
+        ("--burst", Some(plan.burst.to_string())),
+        ("--queue", plan.queue.map(|queue| queue.to_string())),
+        ("--pacing", Some(plan.pacing.to_string())),
         ("--duration", plan.duration.map(time)),
         ("--warmup", Some(time(plan.warmup))),
         ("--timeout", Some(time(plan.timeout))),

@@ -109,7 +109,7 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
 
 /// Read a file, or say why it cannot be sent.
 pub(in crate::run) fn read(path: &Path) -> Result<Bytes, String> {
-    let unreadable = |error| format!("cannot be read: {error}");
+    let unreadable = |error| format!("cannot be read: {error}. Check the path");
     let file = File::open(path).map_err(unreadable)?;
     let mut body = Vec::new();
     file.take(LONGEST_BODY + 1).read_to_end(&mut body).map_err(unreadable)?;

@@ -127,14 +127,15 @@ impl AttemptRecord {
     /// # Errors
     /// When it cannot be read, or is none.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
+        let remedy = "Remove the file and run the part again";
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("{why}. {remedy}"));
         let text = match foreign::read_text(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(invalid(error.to_string())),
             Err(error) => return Err(error),
         };
-        let remedy = "Remove the file and run the part again";
-        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("{why}. {remedy}"));
-        let record: Self = foreign::from_str(&text).map_err(|error| invalid(foreign::one_line(&error)))?;
+        let record: Self = foreign::from_str(&text).map_err(|error| invalid(foreign::flaw(&error)))?;
         if record.schema != SCHEMA {
             return Err(invalid(format!("its schema is `{}`, not `{SCHEMA}`", foreign::short(&record.schema))));
         }

@@ -99,7 +99,7 @@ pub struct UnreadParts {
     pub parts: u32,
     /// Directory or file of the one that has failed for the longest time.
     pub path: PathBuf,
-    /// Its first error.
+    /// Its last error.
     pub error: String,
     /// Time since then, s.
     pub for_s: f64,
@@ -116,8 +116,9 @@ pub struct HighestTime {
     pub us: f64,
 }
 
-/// All parts at a glance.
+/// All parts at a glance. The key `schema` has the name of the format.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "schema", rename = "crawlmark.watch/1")]
 pub struct PartsOverview {
     /// See [`PlanFile`].
     pub run_id: String,
@@ -175,7 +176,7 @@ impl PartsWatch {
     }
 
     /// Read up to `most` parts, at least 1: a quarter of them may be of those that are not being crawled. A part that cannot be read, or whose
-    /// result is damaged, stays as it was ([`PartsOverview::unread`]).
+    /// result cannot, stays as it was ([`PartsOverview::unread`]).
     pub fn look(&mut self, now: Duration, most: usize) {
         let (alive, others): (Vec<usize>, Vec<usize>) = (0..self.parts.len())
             .filter(|part| !self.parts[*part].is_settled(self.lost_after))
@@ -195,8 +196,8 @@ impl PartsWatch {
     fn read(&mut self, part: usize, now: Duration) {
         let number = u32::try_from(part).unwrap_or(u32::MAX);
         let seen = &mut self.parts[part];
-        let failed_before = seen.failing.take();
-        let failing = |path, error| failed_before.or(Some(Failing { since: now, path, error }));
+        let since = seen.failing.take().map_or(now, |failed_before| failed_before.since);
+        let failing = |path, error| Some(Failing { since, path, error });
         let names = match self.directory.attempts(number) {
             Ok(names) => names,
             Err(error) => {
@@ -222,9 +223,7 @@ impl PartsWatch {
             let path = self.directory.result(number);
             match AttemptRecord::read(&path) {
                 Ok(record) => seen.published = record.map(|record| record.attempt),
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => seen.failing = failing(path, error),
-                // A file server that hesitates is asked again.
-                Err(_) => {}
+                Err(error) => seen.failing = failing(path, error),
             }
         }
     }

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::error::Category;
 use sha2::{Digest, Sha256};
 
 use super::{PartsDirectory, digest};
@@ -85,7 +84,7 @@ pub enum PlanFileError {
         error: io::Error,
     },
     /// No plan.
-    #[error("{} is not a plan: {why}. Restore the file that `crawlmark plan` wrote, or write a new plan", path.display())]
+    #[error("{} is not a plan: {why}. Name the file that `crawlmark plan` wrote, restore it, or write a new plan", path.display())]
     NotPlan {
         /// The file.
         path: PathBuf,
@@ -163,7 +162,7 @@ impl PlanFile {
         let own = || path.to_owned();
         let text = foreign::read_text(path).map_err(|error| PlanFileError::Io { path: own(), error })?;
         let not_plan = |why: String| PlanFileError::NotPlan { path: own(), why };
-        let value: Value = foreign::from_str(&text).map_err(|error| not_plan(fault(&error)))?;
+        let value: Value = foreign::from_str(&text).map_err(|error| not_plan(foreign::flaw(&error)))?;
         let field = |name: &str| value.get(name).and_then(Value::as_str).map(foreign::short);
         if field("format").is_none_or(|format| format != FORMAT) {
             return Err(not_plan(format!("its `format` is not `{FORMAT}`")));
@@ -245,15 +244,6 @@ fn checksum(mut plan: Value) -> String {
     digest::hexadecimal(&Sha256::digest(plan.to_string()))
 }
 
-/// Return what is wrong with a text that is no JSON, or has a value that is out of bounds.
-fn fault(error: &serde_json::Error) -> String {
-    match error.classify() {
-        Category::Eof => "it is empty, or its end is missing".to_owned(),
-        Category::Syntax => format!("line {}, column {} is not JSON", error.line(), error.column()),
-        Category::Data | Category::Io => foreign::one_line(error),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -325,11 +315,11 @@ mod tests {
     #[test]
     fn what_is_no_plan_is_refused_in_a_sentence() {
         let text = plan().into_text().unwrap();
-        let rest = ". Restore the file that `crawlmark plan` wrote, or write a new plan";
+        let rest = ". Name the file that `crawlmark plan` wrote, restore it, or write a new plan";
         for (text, why) in [
-            (String::new(), "it is empty, or its end is missing"),
-            (text[..text.len() / 2].to_owned(), "it is empty, or its end is missing"),
-            (text.replacen(',', ";", 1), "line 2, column 29 is not JSON"),
+            (String::new(), "it is empty, or cut off"),
+            (text[..text.len() / 2].to_owned(), "it is empty, or cut off"),
+            (text.replacen(',', ";", 1), "it cannot be parsed at line 2"),
             ("{}".to_owned(), "its `format` is not `crawlmark plan`"),
             ("[7]".to_owned(), "its `format` is not `crawlmark plan`"),
             (r#"{"format": "crawlmark plan"}"#.to_owned(), "it has no `version`"),

@@ -13,6 +13,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
 
 use crate::run::parts::MAX_PARTS;
 use crate::run::report::{Latency, Report};
@@ -96,6 +97,16 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error>
     let mut walked = serde_json::Deserializer::from_str(text);
     Walk(&JsonPath::Root).deserialize(&mut walked)?;
     serde_json::from_str(text)
+}
+
+/// Flaw of a file that cannot be parsed, in words.
+pub(crate) fn flaw(error: &serde_json::Error) -> String {
+    match error.classify() {
+        // Also a number that is too great.
+        Category::Syntax => format!("it cannot be parsed at line {}", error.line()),
+        Category::Eof => "it is empty, or cut off".to_owned(),
+        Category::Data | Category::Io => one_line(error),
+    }
 }
 
 /// The message of an error about a file, which may repeat any part of it: in one line, and without the middle of a long one.

@@ -5,9 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-use serde_json::error::Category;
 
-use super::foreign::one_line;
+use super::foreign::flaw;
 use super::{RESULT, consistency, foreign};
 use crate::run::report::{Report, SCHEMA};
 use crate::studies::compare::{self, Contest};
@@ -67,15 +66,6 @@ pub enum ReadError {
         /// The field, its number, and the number that it should be.
         wrong: String,
     },
-}
-
-/// Flaw of a file that is no result, in words.
-fn flaw(error: &serde_json::Error) -> String {
-    match error.classify() {
-        Category::Syntax => format!("line {} is not JSON", error.line()),
-        Category::Eof => "it is empty, or cut off".to_owned(),
-        Category::Data | Category::Io => one_line(error),
-    }
 }
 
 /// Numbers of a result that disagree.
@@ -182,7 +172,8 @@ mod tests {
             ("{\"schema\": \"other/2\"}", "has the format `other/2`"),
             ("{\"schema\": \"crawlmark.result/1\"}", "is not a result of crawlmark: missing field"),
             ("{\"schema\"", "is not a result of crawlmark: it is empty, or cut off. Name a directory"),
-            ("# Notes", "is not a result of crawlmark: line 1 is not JSON. Name a directory that it saved"),
+            ("# Notes", "is not a result of crawlmark: it cannot be parsed at line 1. Name a directory that it saved"),
+            ("{\"a\": 1e999}", "is not a result of crawlmark: it cannot be parsed at line 1. Name a directory"),
         ] {
             fs::write(&file, text).unwrap();
             assert!(complaint(place.path()).contains(says), "{}", complaint(place.path()));

@@ -3,7 +3,8 @@
 use crawlmark_harness::units::{grouped, micros};
 
 /// `1 request`, `2 requests`, `2 addresses`.
-pub(crate) fn counted(count: u64, what: &str) -> String {
+#[must_use]
+pub fn counted(count: u64, what: &str) -> String {
     let plural = match count {
         1 => "",
         _ if what.ends_with('s') => "es",

@@ -201,8 +201,9 @@ impl StudyResult for Contest {
         let differing = |difference: &Difference| {
             row(&difference.what, vec![difference.base.clone(), difference.candidate.clone()])
         };
-        let is_shown = |told: &Difference| told.base == self.base.what && told.candidate == self.candidate.what;
-        let what = (!self.differences.iter().any(is_shown)).then(|| row("what", sides)).into_iter();
+        // Named in a row of its own.
+        let is_named = |told: &Difference| ["target command", "program"].contains(&told.what.as_str());
+        let what = (!self.differences.iter().any(is_named)).then(|| row("what", sides)).into_iter();
         let differences = Table {
             columns: vec![Column::words(""), base, candidate],
             rows: what.chain(self.differences.iter().map(differing)).collect(),

@@ -94,17 +94,29 @@ fn a_part_whose_attempt_ended_has_a_result_or_is_unfinished() {
     fs::write(directory.attempt(0, "a").join(PartsDirectory::ATTEMPT), "{}").unwrap();
     watch.look(seconds(1), 100);
     assert_eq!(states(&watch), [(0, PartState::Unfinished), (1, PartState::Running)]);
-    fs::write(directory.result(0), "{}").unwrap();
-    for at in [2, 4] {
+    for (at, text) in [(2, &b"{}"[..]), (3, b""), (4, b"\xff")] {
+        fs::write(directory.result(0), text).unwrap();
         watch.look(seconds(at), 100);
         let unread = watch.overview(seconds(at)).unread.unwrap();
         assert_eq!((unread.parts, &unread.path, unread.for_s), (1, &directory.result(0), at as f64 - 2.0), "damaged");
-        assert!(unread.is_damaged && unread.error.contains("Remove the file") && !watch.is_certain(), "{unread:?}");
+        assert!(!unread.error.contains("EOF"), "{unread:?}");
+        assert!(
+            unread.is_damaged
+                && unread.error.ends_with(". Remove the file and run the part again")
+                && !watch.is_certain(),
+            "{unread:?}"
+        );
         assert_eq!(states(&watch), [(0, PartState::Unfinished), (1, PartState::Running)], "the others go on");
     }
     fs::remove_file(directory.result(0)).unwrap();
+    fs::create_dir(directory.result(0)).unwrap();
     watch.look(seconds(5), 100);
-    assert_eq!(watch.overview(seconds(5)).unread, None);
+    let unread = watch.overview(seconds(5)).unread.unwrap();
+    assert!(unread.error.contains("directory"), "the last error: {unread:?}");
+    assert_eq!((unread.is_damaged, unread.for_s), (false, 3.0), "since the first");
+    fs::remove_dir(directory.result(0)).unwrap();
+    watch.look(seconds(6), 100);
+    assert_eq!(watch.overview(seconds(6)).unread, None);
 }
 
 #[test]
