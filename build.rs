@@ -36,8 +36,9 @@ fn commit() -> Option<(String, String)> {
     if let [Some(commit), date] = named {
         return Some((commit, date.unwrap_or_else(|| UNKNOWN.to_owned())));
     }
-    println!("cargo::rerun-if-changed={OF_PACKAGE}");
+    // A path that does not exist would have cargo run this each time, and compile the program after it.
     if let Ok(text) = fs::read_to_string(OF_PACKAGE) {
+        println!("cargo::rerun-if-changed={OF_PACKAGE}");
         let (_, rest) = text.split_once("\"sha1\":")?;
         let commit = rest.split('"').nth(1)?;
         return Some((commit.to_owned(), UNKNOWN.to_owned()));
@@ -47,7 +48,7 @@ fn commit() -> Option<(String, String)> {
         return None;
     }
     let head = git(&["log", "-1", "--format=%H %cs"])?;
-    // A commit appends to this log; a file that does not exist would have cargo run this each time.
+    // A commit appends to this log.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists());
     println!("cargo::rerun-if-changed={}", log.unwrap_or_else(|| ".git".to_owned()));
     let (commit, date) = head.split_once(' ')?;
