@@ -316,8 +316,17 @@ impl Limits {
         self.behind.iter().map(|host| &self.hosts[*host as usize].deferred)
     }
 
-    /// Admit an attempt at `now`, for a lane that has been free since `free`, if every limit allows it.
+    /// Admit an attempt at `now`, for a lane that has been free since `free`, if every limit allows it. Without an item for it, the shard is
+    /// held back by what holds its last requests back, if any.
     pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
+        match self.admit_next(free, now) {
+            Asked::At(next, Binding::Idle) => Asked::At(next, self.holds_sending(now)),
+            Asked::Blocked(Binding::Idle) => Asked::Blocked(self.holds_sending(now)),
+            asked => asked,
+        }
+    }
+
+    fn admit_next(&mut self, free: Nanos, now: Nanos) -> Asked {
         self.waits = Waits::ForTime;
         self.update_timetable(now);
         if self.is_full && !self.has_nothing() {

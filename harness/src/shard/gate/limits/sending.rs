@@ -6,7 +6,7 @@ use super::Limits;
 use crate::clock::Nanos;
 use crate::pacer::Pace;
 use crate::sample::Permit;
-use crate::wire::Scope;
+use crate::wire::{Binding, Scope};
 
 /// Answer to a request that has its connection and wants to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,15 @@ impl Limits {
                 Clearance::NeedsTurn(scope)
             }
             (Pace::Go(_), _) => Clearance::Go,
+        }
+    }
+
+    /// Return the limit that requests wait for which have their connection; `Idle` if there are none.
+    pub(in crate::shard::gate) fn holds_sending(&self, now: Nanos) -> Binding {
+        match self.sending.front() {
+            None => Binding::Idle,
+            Some((_, id)) if self.resume(*id) > now => Binding::Pause,
+            Some(_) => Binding::Rate,
         }
     }
 
