@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use crawlmark_harness::process::usable_cpus;
-use crawlmark_mock_server::{Config, Credentials, Journal, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched};
+use crawlmark_harness::units::grouped;
+use crawlmark_mock_server::{Config, Credentials, Journal, Ledger, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::behaviour::{Typed, check_processes};
@@ -59,9 +60,22 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
             return Err(Error::TargetLost { pid, how: exit.to_string() });
         }
     }
-    let ledger = serde_json::to_string_pretty(&target.stop())?;
-    terminal::print(&(ledger + "\n"))?;
+    let ledger = target.stop();
+    if terminal::is_seen() {
+        terminal::print(&in_short(&ledger))?;
+    } else {
+        terminal::print(&(serde_json::to_string_pretty(&ledger)? + "\n"))?;
+    }
     Ok(DONE)
+}
+
+/// The counts in a line, for people.
+fn in_short(ledger: &Ledger) -> String {
+    let answers: Vec<String> =
+        ledger.by_status.iter().map(|(status, count)| format!("{} with status {status}", grouped(*count))).collect();
+    let answers = if answers.is_empty() { "no response".to_owned() } else { answers.join(", ") };
+    let (requests, ids) = (grouped(ledger.requests), grouped(ledger.unique_ids));
+    format!("stopped after {requests} requests for {ids} IDs: {answers}. Pipe the output to get all counts as JSON\n")
 }
 
 /// The stubs below `root`. What is left out is said on standard error.

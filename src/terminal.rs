@@ -25,6 +25,11 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     write(&if io::stdout().is_terminal() { shown(&text, glyphs()) } else { text })
 }
 
+/// True if people read standard output as it is printed.
+pub(crate) fn is_seen() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Prints what is for another program, to the letter unless people see it.
 pub(crate) fn print_data(text: &str) -> Result<(), Error> {
     if io::stdout().is_terminal() { print(text) } else { write(text) }

@@ -298,6 +298,7 @@ fn run_page(page: &Page) {
     };
     let said = fs::read_to_string(&said).unwrap();
     wait_for("the end of the page's processes", || working_in(&work).is_empty().then_some(()));
+    assert!(!said.contains(" requests failed: "), "{}: {said}", page.path.display());
     let codes = fs::read_to_string(&codes).unwrap_or_default();
     for line in codes.lines() {
         let (code, rest) = line.split_once(' ').unwrap();
