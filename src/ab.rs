@@ -12,7 +12,8 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::studies::compare::{
     self, Arm, Comparison, Contest, ContestContext, Difference, Disturbance, Order, OrderSchedule, Overall,
-    RoundReport, Rule, comparable, contest_standing, differences, judge_rounds, pair_line, round_folder,
+    RoundReport, Rule, comparable, contest_standing, differences, judge_rounds, pair_line, plan_differences,
+    round_folder,
 };
 
 use self::side::Side;
@@ -45,6 +46,9 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
         ));
     }
     let sides = [Side::new(Arm::Base, args)?, Side::new(Arm::Candidate, args)?];
+    if let [Side { plan: Some(base), .. }, Side { plan: Some(candidate), .. }] = &sides {
+        comparable(&plan_differences(base, candidate)).map_err(|error| Error::Usage(error.to_string()))?;
+    }
     study::conduct(AbStudy { args, sides, series: AbRounds::default(), noise_floor: None }, &args.keep, "ab")
 }
 

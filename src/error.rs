@@ -158,7 +158,7 @@ pub(crate) enum Error {
     #[error("{0}")]
     Merge(#[from] MergeError),
     /// A saved crawl cannot go on.
-    #[error("{0}")]
+    #[error("resume the crawl: {0}")]
     Recover(#[from] RecoverError),
     /// Figures of a saved crawl.
     #[error("read the checkpoints in {}: {error}. Run `crawlmark verify {}`", place.display(), place.display())]

@@ -630,10 +630,17 @@ fn a_journal_is_read_back_though_its_end_was_cut() {
     let differ = |other: &SearchHead| searches_differ(&begun(), other);
     assert_eq!(differ(&begun()), Vec::<String>::new());
     let longer = SearchHead { question: Question { probe_s: 2.0, ..question() }, ..begun() };
-    assert_eq!(differ(&longer), ["probe_s (4.0)"]);
-    assert_eq!(differ(&SearchHead { crawlmark_version: "0.2.0".to_owned(), ..begun() }), ["crawlmark (0.1.0)"]);
+    assert_eq!(differ(&longer), ["--probe 4s before, 2s now"]);
+    assert_eq!(
+        differ(&SearchHead { crawlmark_version: "0.2.0".to_owned(), ..begun() }),
+        ["crawlmark 0.1.0 before, 0.2.0 now"]
+    );
+    let greatest = Pace::nearest(600.0);
+    let higher = Question { bounds: Bounds { greatest, ..question().bounds }, ..question() };
+    let saved = question().bounds.greatest;
+    assert_eq!(differ(&SearchHead { question: higher, ..begun() }), [format!("--max-rate {saved} before, 600/s now")]);
     let other_words = SearchHead { fingerprint: 8, ..begun() };
-    assert_eq!(differ(&other_words), ["values of flags, or the list of URLs (7)"]);
+    assert_eq!(differ(&other_words), ["hash of the flags' values and of the list of URLs 7 before, 8 now"]);
     let mut moved = begun();
     moved.environment.nofile = Some(1);
     assert_eq!(differ(&moved), Vec::<String>::new(), "a limit that was raised is no other machine");

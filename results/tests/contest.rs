@@ -291,6 +291,13 @@ fn every_pair_lies_within_its_axis() {
 fn equal_arms_pass_and_what_fails_more_does_not() {
     let equal = contest(rounds(16, 0.0));
     assert_eq!(equal.verdict, Overall::Pass);
+    // Its noise floor has the words of the table, and no -0.0.
+    let mut floor = equal.comparison.clone();
+    for evidence in floor.findings.iter_mut().filter_map(|finding| finding.evidence.as_mut()) {
+        (evidence.ratio, evidence.ratio_interval) = (0.9999, None);
+    }
+    let text = Contest { noise_floor: Some(floor), ..equal.clone() }.doc().terminal(1_000);
+    assert!(text.contains("client CPU +0.0 % between equal sides"), "{text}");
     let mut failing = rounds(16, 0.0);
     for round in failing.iter_mut().filter(|round| round.arm == Arm::Candidate) {
         (round.failed, round.readings.ok_share) = (20, reading(0.98));

@@ -22,7 +22,9 @@ use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse, rehearse_before, rehearse_replacing};
 use crawlmark_harness::supervisor::{Interval, Live, Observer, OpenInterval};
 use crawlmark_results::run::gates::{Breach, Condition, LiveThresholds, Measured, Objective, of_report};
-use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Ledger, Placement, Report, Source, Verdict};
+use crawlmark_results::run::report::{
+    CommandLine, Environment, IntervalRow, Labels, Ledger, Placement, Report, Source, Verdict,
+};
 use crawlmark_results::run::result_dir::{self, RESULT};
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot::{self, Plot};
@@ -719,7 +721,7 @@ fn a_shard_that_dies_loses_what_it_may_have_started_and_nothing_that_it_would_no
         let target =
             |plan: &ShardPlan, clock| CountingTarget { clock, shard: plan.shard, takes, started: Rc::clone(&started) };
         let rehearsal = rehearse(&plan, &[Incident::Death { at, shard: 1 }], target).unwrap();
-        let report = rehearsal.report(&plan);
+        let mut report = rehearsal.report(&plan);
         let [alive, dead] = &report.shards[..] else { panic!("two shards") };
         assert!(alive.ledger.adds_up() && alive.ledger.lost == 0 && dead.ledger.adds_up());
         let Ledger { planned, items, not_attempted, lost } = dead.ledger;
@@ -728,7 +730,11 @@ fn a_shard_that_dies_loses_what_it_may_have_started_and_nothing_that_it_would_no
         let most = if at < Duration::from_millis(250) { 500_000 } else { 3 * in_a_report + 10 };
         assert!(items.begun() + lost > 0 && lost <= most, "{at:?}: {lost} of at most {most} are lost");
         let outcome = words::doc(&report, &[]).terminal(100);
-        assert!(outcome.contains("stopped by -d 3s"), "{outcome}");
+        assert!(outcome.contains("stopped by -d 3s)"), "{outcome}");
+        let arguments = ["crawlmark", "run", "--seed", "1"].map(str::to_owned).to_vec();
+        report.command = Some(CommandLine { arguments, ..CommandLine::default() });
+        let outcome = words::doc(&report, &[]).terminal(100);
+        assert!(outcome.contains("stopped by -d 3s, the default)"), "{outcome}");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::studies::compare::{Arm, Difference};
 
 use crate::cli::AbArgs;
@@ -24,6 +25,8 @@ pub(super) struct Side {
     pub(super) what: String,
     /// Duration of each of its rounds; none if they end when their items are done.
     pub(super) round: Option<Duration>,
+    /// Plan of each of its rounds; none if another program makes it.
+    pub(super) plan: Option<RunPlan>,
     starts_its_target: bool,
 }
 
@@ -64,13 +67,15 @@ impl Side {
             }
             (None, _) => {}
         }
+        let mut plan = None;
         if program.is_none() {
             // With the port that a target will have.
             let tried: Vec<String> = words.iter().map(|word| word.replace(PORT, "1")).collect();
-            run::check(understood(&whose, &tried)?).map_err(|error| match error {
+            let checked = run::check(understood(&whose, &tried)?).map_err(|error| match error {
                 Error::Usage(why) => Error::Usage(format!("{whose}: {why}")),
                 error => error,
             })?;
+            plan = Some(checked.0);
         }
         let program = match program {
             Some(program) => executable(&format!("{flag}-bin"), program)?,
@@ -80,6 +85,7 @@ impl Side {
             arm,
             setup: Setup { label: format!("the {arm}"), program, words, target: target.clone() },
             round,
+            plan,
             starts_its_target: target.is_some() || typed.is_bundled(),
             what: what(args, arm, &redact::line(own)),
         })

@@ -98,7 +98,7 @@ fn read_one(place: PathBuf, begun: &SearchHead, check: Check<'_>) -> Result<Save
         probes.iter().try_for_each(check)?;
         return Ok(SavedProbes { place, probes });
     }
-    Err(format!("it is another search: {}; give it the same flags, program and machine", differs.join(", ")))
+    Err(format!("it is another search: {}. Give it the same flags, program and machine", differs.join("; ")))
 }
 
 /// The directory, and what a search that was to make it and was killed has left, the newest first.

@@ -31,6 +31,13 @@ pub struct Recovered {
     pub notes: Vec<String>,
 }
 
+/// Next step when committed bytes of a segment are damaged.
+pub(crate) const DAMAGE_REMEDY: &str = "Restore the file from a backup, or move its checkpoint elsewhere: `crawlmark run --resume` then \
+     keeps the records before the damage and crawls the other items again";
+
+/// Next step when a checkpoint is damaged.
+pub(crate) const CHECKPOINT_REMEDY: &str = "Restore the checkpoint from a backup, or move it elsewhere: `crawlmark run --resume` then rebuilds it from its segment";
+
 /// Reason why a saved crawl cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
@@ -38,7 +45,7 @@ pub enum RecoverError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The checkpoint is damaged.
-    #[error("{} cannot be used: {why}. Remove it: --resume then rebuilds it from the segment", path.display())]
+    #[error("{} cannot be used: {why}. {CHECKPOINT_REMEDY}", path.display())]
     Checkpoint {
         /// The checkpoint.
         path: PathBuf,
@@ -46,17 +53,12 @@ pub enum RecoverError {
         why: CheckpointError,
     },
     /// The segment is not the one that the checkpoint is about.
-    #[error(
-        "{} is damaged: {why}. Restore it from a backup, or remove {}: --resume then keeps the records before the damage, and crawls the \
-         other items again", path.display(), checkpoint.display()
-    )]
+    #[error("{} is damaged: {why}. {DAMAGE_REMEDY}", path.display())]
     Segment {
         /// The segment.
         path: PathBuf,
         /// Details.
         why: String,
-        /// Its checkpoint.
-        checkpoint: PathBuf,
     },
     /// The segment has no checkpoint, and does not hold the records of this crawl alone.
     #[error(
@@ -208,8 +210,7 @@ impl<'a, D: Disk> Files<'a, D> {
     }
 
     fn damaged(&self, name: SegmentName, why: String) -> RecoverError {
-        let path = |file: String| self.disk.path(&file);
-        RecoverError::Segment { path: path(name.segment()), why, checkpoint: path(name.checkpoint()) }
+        RecoverError::Segment { path: self.disk.path(&name.segment()), why }
     }
 }
 

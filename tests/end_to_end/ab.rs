@@ -219,6 +219,10 @@ fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
         (&["--cand", "http://127.0.0.1:1/ --rate 5 --warmup 2s -d 1s"], "--warmup 2s leaves nothing"),
         (&["--base", url], "--base-target has none"),
         (&["--pairs", "0"], "`0` is too low: write at least 1"),
+        (
+            &["--base", "--rate 2000", "--cand", "--rate 3000"],
+            "plan.rate.permits is 2000 for the base and 3000 for the candidate",
+        ),
     ] {
         let done = ab(args, &SHORT).code(&[2]);
         assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
@@ -226,8 +230,9 @@ fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
     }
     let done = crawlmark(&["ab", "--out", "out"]).code(&[2]);
     assert!(done.stderr.contains("there is nothing to compare") && !done.out().exists(), "{}", done.stderr);
-    // Two loads are two things: known once a pair has run.
-    let done = ab(&["--base", "--rate 2000", "--cand", "--rate 3000"], &SHORT).code(&[2]);
+    // The plan of another program is known once a pair has run.
+    let bin = program().display().to_string();
+    let done = ab(&["--cand-bin", &bin, "--base", "--rate 2000", "--cand", "--rate 3000"], &SHORT).code(&[2]);
     assert!(done.stderr.contains("plan.rate") && done.stderr.contains("different loads"), "{}", done.stderr);
 }
 

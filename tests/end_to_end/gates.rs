@@ -154,7 +154,7 @@ fn what_no_run_can_tell_is_refused() {
         (&["URL", "--slo-p99", "0.5"], "`0.5` has no unit"),
         (&["URL", "--threshold", "valid < true"], "`<` makes no sense for true or false: write == or !="),
         (&["URL", "--max-error-rate", "5"], "--max-error-rate"),
-        (&["URL", "--max-error-rate", "5"], "write 5%, or a share from 0 to 1"),
+        (&["URL", "--max-error-rate", "5"], "write 5% or 0.05, or 100% for all"),
         (&["URL", "--max-error-rate", "150%"], "write a share of 0% to 100%"),
     ]);
 }

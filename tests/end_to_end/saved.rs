@@ -280,6 +280,22 @@ fn a_session_is_stopped_and_another_goes_on_with_other_flags() {
         assert!(refused.stderr.contains("verify --complete"), "{}", refused.stderr);
     }
     assert_eq!(requests(&target), asked);
+    // A flipped bit: `--resume` and `verify` give the same remedy, and it works.
+    let segment = crawl.path.join("0001-s00.jsonl.zst");
+    let mut bytes = fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let refused = again(&[]);
+    let said = format!("error: failed to resume the crawl: {} is damaged: ", segment.display());
+    assert!(refused.code == Some(1) && refused.stderr.starts_with(&said), "{}", refused.stderr);
+    let remedy = "Restore the file from a backup, or move its checkpoint elsewhere";
+    let verified = call(&crawl.path, &["verify", place]);
+    assert!(refused.stderr.contains(remedy) && verified.stdout.contains(remedy), "{}", verified.stdout);
+    fs::rename(crawl.path.join("0001-s00.checkpoint"), crawl.path.with_extension("checkpoint")).unwrap();
+    let mended = again(&[]);
+    assert_eq!(mended.code, Some(0), "{}", mended.stderr);
+    assert!(crawl.records().keys().copied().eq(0..2_000));
 }
 
 #[test]

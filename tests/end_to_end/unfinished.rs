@@ -35,20 +35,22 @@ fn a_threshold_that_the_ages_break_fails_and_one_that_they_do_not_is_undecided()
 
 #[test]
 fn requests_that_did_not_finish_and_requests_never_sent_have_a_number_each() {
-    // 100 are due, 20 have a connection, and none ends.
+    // 100 are due, 20 have a connection, 50 have room in the queue, and none ends.
     let target = Target::start("--processes 1 --latency 60s");
     let line = format!(
-        "{} -d 1s -R 100 --arrivals constant --grace 300ms --timeout 2m --shards 1 -c 20 --max-error-rate 1",
+        "{} -d 1s -R 100 --arrivals constant --grace 300ms --timeout 2m --shards 1 -c 20 --queue 50 --max-error-rate 100%",
         target.url()
     );
     let ended = Run::start(line.split(' ')).end();
     let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
     let report = Report::read(&ended.result().join("result.json"));
     assert_eq!(report.count("/totals/attempts_sent"), 20);
-    assert!(
-        summary.contains("20 requests did not finish (timed out, or cut off at the end), 80 never sent"),
-        "{summary}"
-    );
+    for row in [
+        "20 requests did not finish (timed out, or cut off at the end), 50 never sent",
+        "30 requests found the queue full (--queue): never sent, and not in these times",
+    ] {
+        assert!(summary.contains(row), "{summary}");
+    }
     assert_in_order(&report);
 }
 

@@ -99,7 +99,7 @@ mod tests;
 mod words;
 
 pub use self::design::{Arm, DesignError, Disturbance, Order, Pair, Round, pair_up};
-pub use self::differences::{Difference, Incomparable, comparable, differences};
+pub use self::differences::{Difference, Incomparable, comparable, differences, plan_differences};
 pub use self::estimate::{Interval, LEVEL};
 pub use self::finding::{Comparison, Evidence, FinalLook, Finding, MetricVerdict, Mismatch, Overall, Undecided};
 pub(crate) use self::history::history_headline;

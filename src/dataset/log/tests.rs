@@ -195,7 +195,9 @@ impl Crawl {
         let remove = |file: &str| drop(self.disk.remove(file));
         match error {
             RecoverError::Checkpoint { path, .. } => remove(path.to_str().unwrap()),
-            RecoverError::Segment { checkpoint, .. } => remove(checkpoint.to_str().unwrap()),
+            RecoverError::Segment { path, .. } => {
+                remove(&SegmentName::of_segment(path.to_str().unwrap()).unwrap().checkpoint());
+            }
             RecoverError::Foreign { path, .. } | RecoverError::Twice { path, .. } => {
                 let name = SegmentName::of_segment(path.to_str().unwrap()).unwrap();
                 remove(&name.segment());

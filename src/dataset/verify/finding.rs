@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::dataset::recover::{CHECKPOINT_REMEDY, DAMAGE_REMEDY};
+
 /// Violations that are kept; the others are counted.
 pub(super) const KEPT: usize = 10;
 
@@ -42,18 +44,13 @@ pub(super) enum Remedy {
 impl Remedy {
     const fn text(self) -> &'static str {
         match self {
-            Self::Damage => {
-                "Restore the file from a backup, or move its checkpoint elsewhere: `crawlmark run --resume` then keeps the records before \
-                 the damage and crawls the other items again"
-            }
+            Self::Damage => DAMAGE_REMEDY,
             Self::Segment => {
                 "Restore the file from a backup, or move it and its checkpoint elsewhere: `crawlmark run --resume` then crawls its items \
                  again"
             }
             Self::Tail => "Run `crawlmark run --resume`, which removes them",
-            Self::Checkpoint => {
-                "Restore the checkpoint from a backup, or move it elsewhere: `crawlmark run --resume` then rebuilds it from its segment"
-            }
+            Self::Checkpoint => CHECKPOINT_REMEDY,
             Self::Part => "Restore the directory from a backup, or remove RESULT of the part and run it again",
             Self::Orphan => {
                 "Restore the segment from a backup, or move the checkpoint elsewhere: `crawlmark run --resume` then crawls its items again"

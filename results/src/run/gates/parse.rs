@@ -65,9 +65,9 @@ pub enum Fault {
     /// A time without a unit.
     #[error("`{0}` has no unit: write {0}ms, or µs, s, m or h")]
     NoUnit(String),
-    /// A part that is more than all.
-    #[error("`{0}` is more than 100 %: write {0}%, or a share from 0 to 1")]
-    MoreThanAll(String),
+    /// A part that is all or more, and may be meant in percent.
+    #[error("`{0}` has no %: write {0}% or {1}, or 100% for all")]
+    NoPercent(String, String),
     /// Two conditions.
     #[error("one condition at a time: give the flag once for each")]
     Several,
@@ -192,7 +192,7 @@ const fn right(unit: Unit) -> &'static str {
     match unit {
         Unit::Us => "write a time, as in 250ms",
         Unit::PerS => "write a number per second, as in 9500, 9.5k or 9500/s",
-        Unit::Share => "write a share from 0 to 1 or a percentage, as in 0.01 or 1%",
+        Unit::Share => "write a percentage, or a share below 1, as in 1% or 0.01",
         Unit::Count => "write a whole number, as in 100 or 10k",
         Unit::Flag => "write true or false",
     }
@@ -222,7 +222,8 @@ fn limit(text: &str, unit: Unit) -> Result<f64, Fault> {
         },
         (Unit::Share, "%") => of(-2),
         (Unit::Share, "") => match of(0)? {
-            part if part > 1.0 => Err(Fault::MoreThanAll(text.to_owned())),
+            part if part >= 100.0 => Err(bad()),
+            part if part >= 1.0 => Err(Fault::NoPercent(text.to_owned(), of(-2)?.to_string())),
             part => Ok(part),
         },
         (Unit::PerS | Unit::Count, suffix) => {
@@ -339,7 +340,9 @@ mod tests {
             ("service_p99 < 250 MB", 15, "`250 MB` is not a valid limit"),
             ("service_p99 < -1ms", 15, "is not a valid limit"),
             ("service_p99 < 1e3ms", 15, "is not a valid limit"),
-            ("throttled_rate < 5", 18, "`5` is more than 100 %: write 5%"),
+            ("throttled_rate < 5", 18, "`5` has no %: write 5% or 0.05, or 100% for all"),
+            ("error_rate < 1", 14, "`1` has no %: write 1% or 0.01, or 100% for all"),
+            ("error_rate < 100", 14, "write a percentage, or a share below 1"),
             ("rate > 10/min", 8, "per second"),
             ("errors < 1.5", 10, "a whole number"),
             ("errors < 99999999999999999", 10, "a whole number"),

@@ -5,7 +5,7 @@ use super::finding::{RunEvent, client_fault, event, finding, is_client_slow, lim
 use super::gates::{brief, margin, parts, seen, value};
 use super::rows::{ended_in_warmup, is_unsent};
 use super::stalls::Stalls;
-use crate::run::report::{GateReport, Report, ShardReport, Verdict, thresholds};
+use crate::run::report::{CommandLine, GateReport, Report, ShardReport, Verdict, thresholds};
 use crate::show::doc::{Severity, Status};
 use crate::show::text::{capital, counted, decimal, seconds};
 use crawlmark_harness::supervisor::ShardFault;
@@ -252,5 +252,8 @@ pub(super) fn time_limit(report: &Report) -> Option<String> {
     let had_more = |shard: &ShardReport| shard.fault.is_none() && shard.ledger.not_attempted > 0;
     let is_over = !report.interrupted && report.shards.iter().any(had_more);
     let planned = report.plan.run.duration.filter(|_| is_over)?;
-    Some(format!("-d {}", humantime::format_duration(planned)))
+    let is_given = |command: &CommandLine| command.arguments.iter().any(|argument| argument == "--duration");
+    let is_default = report.command.as_ref().is_some_and(|command| command.is_of_run() && !is_given(command));
+    let default = if is_default { ", the default" } else { "" };
+    Some(format!("-d {}{default}", humantime::format_duration(planned)))
 }

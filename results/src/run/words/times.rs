@@ -69,6 +69,9 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         if let Some(cut_off) = cut_off(response, service) {
             row = format!("{row}\n{cut_off}");
         }
+        if let Some(dropped) = found_queue_full(report, response, service) {
+            row = format!("{row}\n{dropped}");
+        }
         if let Some(slack) = slack(report) {
             row = format!("{row}\n{slack}");
         }
@@ -102,6 +105,15 @@ pub(super) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<St
         (_, unsent) => format!("{}, {} never sent", unfinished(), grouped(unsent)),
     };
     Some(format!("{what}: each counts as the time it had waited, so figures marked >= are lower bounds"))
+}
+
+/// The number of requests that found the queue full, which no time counts; none without any.
+fn found_queue_full(report: &Report, response: &Latency, service: Option<&Latency>) -> Option<String> {
+    let unsent = response.censored.saturating_sub(service.map_or(0, |service| service.censored));
+    let dropped = report.totals.dropped.saturating_sub(unsent);
+    (report.plan.run.queue.is_some() && dropped > 0).then(|| {
+        format!("{} found the queue full (--queue): never sent, and not in these times", counted(dropped, "request"))
+    })
 }
 
 /// Return a note on the slack of the pacing, if any shard used more than the least one, µs.

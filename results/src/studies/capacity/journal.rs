@@ -2,8 +2,6 @@
 //!
 //! Called by the command that searches. Must not decide what a probe means.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::laws;
@@ -80,24 +78,30 @@ pub fn journal_line(line: &impl Serialize) -> Result<String, serde_json::Error> 
     Ok(serde_json::to_string(line)? + "\n")
 }
 
-/// List the differences between two searches, by name and as saved: why one cannot go on from the other. Of the machines only what
-/// makes another one of them: limits and the kernel's settings may change.
+/// List the differences between two searches, by flag and with both values: why one cannot go on from the other. Of the machines only
+/// what makes another one of them: limits and the kernel's settings may change.
 #[must_use]
 pub fn searches_differ(saved: &SearchHead, asked: &SearchHead) -> Vec<String> {
-    let fields = |begun: &SearchHead| -> BTreeMap<String, String> {
-        let value = serde_json::to_value(&begun.question).unwrap_or_default();
-        let fields = value.as_object().cloned().unwrap_or_default();
-        let cpu = begun.environment.cpu_model.as_deref().unwrap_or("unknown");
-        let machine = format!("{cpu}, {} cores", begun.environment.cores);
-        let others = [
-            ("crawlmark", begun.crawlmark_version.clone()),
-            ("machine", machine),
-            ("values of flags, or the list of URLs", begun.fingerprint.to_string()),
-        ];
-        let fields = fields.into_iter().map(|(name, value)| (name, value.to_string()));
-        fields.chain(others.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
-    };
-    let (saved, asked) = (fields(saved), fields(asked));
-    let differs = saved.iter().filter(|(name, value)| asked.get(*name) != Some(value));
-    differs.map(|(name, value)| format!("{name} ({value})")).collect()
+    let differ = fields(saved).into_iter().zip(fields(asked)).filter(|(saved, asked)| saved != asked);
+    differ.map(|((name, saved), (_, asked))| format!("{name} {saved} before, {asked} now")).collect()
+}
+
+/// Name and value of each property that searches are told apart by, as typed where it is a flag.
+fn fields(head: &SearchHead) -> [(&'static str, String); 12] {
+    let Question { what, objectives, by_default, arrivals, bounds, warmup_s, probe_s, seed } = &head.question;
+    let cpu = head.environment.cpu_model.as_deref().unwrap_or("unknown");
+    [
+        ("target and flags", format!("`{what}`")),
+        ("objectives", format!("{}{}", objectives.join(", "), if *by_default { " (default)" } else { "" })),
+        ("--arrivals", arrivals.clone()),
+        ("--from", bounds.least.to_string()),
+        ("--max-rate", bounds.greatest.to_string()),
+        ("--precision", format!("{}%", (bounds.precision * 1e10).round() / 1e8)),
+        ("--warmup", format!("{warmup_s}s")),
+        ("--probe", format!("{probe_s}s")),
+        ("--seed", seed.to_string()),
+        ("crawlmark", head.crawlmark_version.clone()),
+        ("machine", format!("{cpu}, {} cores", head.environment.cores)),
+        ("hash of the flags' values and of the list of URLs", head.fingerprint.to_string()),
+    ]
 }

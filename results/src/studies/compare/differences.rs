@@ -1,6 +1,7 @@
 //! Differences between two results besides their measurements: the plan, the machine, the version. Printed before any
 //! number, and where it means that the numbers are of different things, the comparison is refused.
 
+use crawlmark_harness::plan::RunPlan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,8 +42,22 @@ const DECISIVE: [(&str, &str); 7] = [
 /// List the differences between the plans, environments and versions of two results, in the order of their keys.
 #[must_use]
 pub fn differences(base: &Report, candidate: &Report) -> Vec<Difference> {
-    let (base, candidate) = (told(base), told(candidate));
-    let mut keys: Vec<&String> = base.iter().chain(&candidate).map(|(key, _)| key).collect();
+    between(&told(base), &told(candidate))
+}
+
+/// List the differences between two plans, in the order of their keys: those of their results before there are any.
+#[must_use]
+pub fn plan_differences(base: &RunPlan, candidate: &RunPlan) -> Vec<Difference> {
+    let told = |plan| {
+        let mut told = Vec::new();
+        flatten("plan", &serde_json::to_value(plan).unwrap_or_default(), &mut told);
+        told
+    };
+    between(&told(base), &told(candidate))
+}
+
+fn between(base: &[(String, String)], candidate: &[(String, String)]) -> Vec<Difference> {
+    let mut keys: Vec<&String> = base.iter().chain(candidate).map(|(key, _)| key).collect();
     keys.sort_unstable();
     keys.dedup();
     let of = |told: &[(String, String)], key: &str| {
@@ -50,8 +65,8 @@ pub fn differences(base: &Report, candidate: &Report) -> Vec<Difference> {
     };
     let both = keys.into_iter().map(|key| Difference {
         what: key.clone(),
-        base: of(&base, key),
-        candidate: of(&candidate, key),
+        base: of(base, key),
+        candidate: of(candidate, key),
     });
     both.filter(|difference| difference.base != difference.candidate).collect()
 }

@@ -53,6 +53,8 @@ pub fn change(evidence: &Evidence) -> String {
 /// A ratio as a change in percent, with its sign.
 fn signed(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
+    // Without it, a small loss is shown as -0.0.
+    let percent = if percent.abs() < 0.05 { 0.0 } else { percent };
     if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
 }
 
@@ -421,7 +423,7 @@ fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
                 };
                 let row = format!(
                     "{} {} between equal sides, {noise:.1} % of noise per round{told}",
-                    finding.metric.name(),
+                    short_name(finding.metric),
                     change(&evidence)
                 );
                 notes.push(("noise floor", row));
