@@ -6,7 +6,9 @@ use std::path::Path;
 
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::units::grouped;
-use crawlmark_mock_server::{Config, Credentials, Journal, Ledger, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched};
+use crawlmark_mock_server::{
+    Config, Credentials, Journal, Ledger, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched,
+};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::behaviour::{Typed, check_processes};

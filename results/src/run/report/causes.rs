@@ -170,10 +170,9 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         ),
         Kind::TooManyFiles => ("too many files", None),
         Kind::TooManyRedirects => ("too many redirects", Some("raise --follow, or crawl the last URL")),
-        Kind::WrongBody => (
-            "wrong body",
-            Some("compare a response with --expect: `json` needs valid JSON and a JSON content type"),
-        ),
+        Kind::WrongBody => {
+            ("wrong body", Some("compare a response with --expect: `json` needs valid JSON and a JSON content type"))
+        }
     }
 }
 
