@@ -69,11 +69,11 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         }
     };
     let save = args.save.clone();
-    let mut resolved = resolve::resolve(args)?;
-    if let Some(part) = &mut part {
-        part.narrow(&mut resolved)?;
-        voice.say(&part.taken_over().unwrap_or_default());
-    }
+    let mut resolved = match &mut part {
+        None => resolve::resolve(args)?,
+        Some(part) => part.resolve(args)?,
+    };
+    voice.say(&part.as_ref().and_then(PartRun::taken_over).unwrap_or_default());
     if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);
     }

@@ -83,7 +83,10 @@ fn in_short(ledger: &Ledger) -> String {
 /// The stubs below `root`. What is left out is said on standard error.
 fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
     let on_unsupported = if args.lenient { OnUnsupported::Skip } else { OnUnsupported::Refuse };
-    let mappings = Mappings::load(root, on_unsupported).map_err(|error| Error::Usage(format!("--stubs: {error}")))?;
+    let remedy =
+        if args.lenient { "" } else { "\nCorrect them, or leave out stubs that are not supported with --lenient" };
+    let mappings =
+        Mappings::load(root, on_unsupported).map_err(|error| Error::Usage(format!("--stubs: {error}{remedy}")))?;
     if mappings.skipped() > 0 {
         let (left_out, served) = (mappings.skipped(), mappings.len());
         let why = mappings.warnings();

@@ -33,7 +33,8 @@ pub struct Recovered {
 
 /// Next step when committed bytes of a segment are damaged.
 pub(crate) const DAMAGE_REMEDY: &str = "Restore the file from a backup, or move its checkpoint elsewhere: `crawlmark run --resume` then \
-     keeps the records before the damage and crawls the other items again";
+     keeps the records before the damage and crawls the other items again. If `crawlmark verify` still names the file, move both, so that all \
+     of its items are crawled again";
 
 /// Next step when a checkpoint is damaged.
 pub(crate) const CHECKPOINT_REMEDY: &str = "Restore the checkpoint from a backup, or move it elsewhere: `crawlmark run --resume` then rebuilds it from its segment";

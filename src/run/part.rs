@@ -23,7 +23,7 @@ use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 
 use self::difference::difference;
 pub(super) use self::slot::{PartSlot, SlotTurn};
-use super::resolve::Resolved;
+use super::resolve::{self, Resolved};
 use crate::cli::{Auto, RunArgs};
 use crate::cluster::attempt::{Attempt, Begun, Publication, unix_us};
 use crate::cluster::node::Part;
@@ -109,11 +109,20 @@ impl PartRun {
         })))
     }
 
+    /// Resolve the crawl of the part. An attempt that is refused leaves nothing behind.
+    ///
+    /// # Errors
+    /// As for [`resolve`](resolve::resolve); when the crawl differs from the plan, or the part cannot have so many shards.
+    pub(super) fn resolve(&mut self, args: RunArgs) -> Result<Resolved, Error> {
+        let narrowed = resolve::resolve(args).and_then(|mut resolved| self.narrow(&mut resolved).map(|()| resolved));
+        narrowed.inspect_err(|_| self.attempt.leave())
+    }
+
     /// Check that the crawl is the plan's, and make it the crawl of the part, with the share of the first slot: none is smaller.
     ///
     /// # Errors
     /// When the crawl differs from the plan, or the part cannot have so many shards.
-    pub(super) fn narrow(&mut self, resolved: &mut Resolved) -> Result<(), Error> {
+    fn narrow(&mut self, resolved: &mut Resolved) -> Result<(), Error> {
         let Self { attempt, burst, shards, .. } = self;
         let plan = &attempt.plan;
         let own = RunPlan { shards: plan.nodes, ..whole(resolved.plan.clone(), plan.slots, *burst) };

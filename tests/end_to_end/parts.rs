@@ -329,6 +329,8 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
         let done = run(args).end().code(&[2]);
         assert!(done.stderr.contains(says), "{says}: {}", done.stderr);
     }
+    let attempts = fs::read_dir(parts.directory().join("part-00000")).map_or(0, Iterator::count);
+    assert_eq!(attempts, 0, "one that was refused is not lost");
     let other = Parts::plan(&target.url(), 2, "--ids 0..500 -c 4 --save items");
     let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--save=items"];
     let done = Started::new(&args).end().code(&[2]);
