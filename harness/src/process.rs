@@ -17,7 +17,7 @@
 
 use std::ffi::CString;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -247,15 +247,19 @@ pub struct FileCounters {
 struct FileCounter(AtomicU64);
 
 impl FileCounters {
-    /// Create the file `path` with `count` counters, all 0.
+    /// Create the file `path` with `count` counters, all 0. A failure leaves no file.
     ///
     /// # Errors
     /// When the file exists, or cannot be written or mapped.
-    #[expect(unsafe_code, reason = "a file can only be mapped through a pointer")]
     pub fn create(path: &Path, count: NonZeroUsize) -> io::Result<Self> {
         let length = count.get().checked_mul(size_of::<FileCounter>()).and_then(NonZeroUsize::new);
         let length = length.ok_or(io::ErrorKind::InvalidInput)?;
-        let mut file = File::options().read(true).write(true).create_new(true).open(path)?;
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        Self::map(file, length, count).inspect_err(|_| drop(fs::remove_file(path)))
+    }
+
+    #[expect(unsafe_code, reason = "a file can only be mapped through a pointer")]
+    fn map(mut file: File, length: NonZeroUsize, count: NonZeroUsize) -> io::Result<Self> {
         // Written and synced: most file systems, also of the network, report a full disk here. One that copies on write may still end a process
         // by SIGBUS when it adds.
         file.write_all(&vec![0; length.get()])?;
@@ -418,6 +422,7 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         assert_eq!((FileCounters::sum(&bytes), bytes.len()), (Ok(3), 192));
         assert!(FileCounters::create(&path, NonZeroUsize::MIN).is_err(), "another process's counters");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "and they are left alone");
         for length in [0, 8, 191] {
             assert_eq!(FileCounters::sum(&bytes[..length]), Err(CountersError::Length(length)));
         }

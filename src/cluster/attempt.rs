@@ -175,7 +175,7 @@ impl Attempt {
     pub(crate) fn counters(&self, shards: u32) -> Option<FileCounters> {
         let path = self.place().join(PartsDirectory::REQUESTS);
         let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
-        FileCounters::create(&path, shards).inspect_err(|_| drop(fs::remove_file(&path))).ok()
+        FileCounters::create(&path, shards).ok()
     }
 
     /// Write its status. A failure is none of the crawl's.

@@ -65,7 +65,7 @@ impl Session {
     pub fn counters(&self, shards: u32) -> Option<FileCounters> {
         let path = self.place.join(SegmentName::requests(self.number));
         let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
-        FileCounters::create(&path, shards).inspect_err(|_| drop(fs::remove_file(&path))).ok()
+        FileCounters::create(&path, shards).ok()
     }
 
     /// Return what a process that died left of the IDs that it held, by its last checkpoint; none where that cannot be read. Called in the
