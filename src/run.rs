@@ -153,8 +153,7 @@ fn nothing_left(
     let is_judged = !resolved.objectives.is_empty() || resolved.strictness == Strictness::Strict;
     if is_judged || resolved.out.is_some() || wanted.has_result() {
         return Err(Error::Usage(format!(
-            "{sentence}: there is no result, and no threshold can be checked. Use `crawlmark verify --complete`, or leave out thresholds, \
-             --strict, --json, --out and exports"
+            "{sentence}: there is no result, and no threshold can be checked. Check the crawl with `crawlmark verify --complete` instead"
         )));
     }
     voice.say(&format!("{sentence}. No result is written\n"));
