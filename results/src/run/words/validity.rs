@@ -101,16 +101,9 @@ fn restriction(report: &Report) -> String {
         let share = rounded_percent(measured_s / all_s);
         return format!(" They cover {} of {} ({share}): the rest was warm-up.", seconds(measured_s), seconds(all_s));
     }
-    let (abandoned, ended) = (report.ledger.gave_up, report.ledger.completed());
-    // Who only counts throttling abandons items on purpose.
-    let is_meant = report.plan.run.throttling.on_throttle == OnThrottle::Count;
-    if !is_meant && abandoned as f64 >= ended as f64 * ABANDONED && abandoned > 0 {
-        return format!(
-            " But {} of the items ({}) were abandoned because the target throttled them: use a lower --rate, fewer connections (-c) or a \
-             larger --retry-budget.",
-            rounded_percent(abandoned as f64 / ended as f64),
-            grouped(abandoned)
-        );
+    let abandoned = abandoned(report);
+    if !abandoned.is_empty() {
+        return format!(" But{abandoned}");
     }
     let what = match () {
         () if shortfall(report).is_some() => " They do not describe the target at the requested rate.",
@@ -119,6 +112,21 @@ fn restriction(report: &Report) -> String {
         () => "",
     };
     what.to_owned()
+}
+
+/// Items that throttling ended without a response, in a sentence; empty for few, or for who abandons them on purpose.
+fn abandoned(report: &Report) -> String {
+    let (abandoned, ended) = (report.ledger.gave_up, report.ledger.completed());
+    let is_meant = report.plan.run.throttling.on_throttle == OnThrottle::Count;
+    if is_meant || abandoned == 0 || (abandoned as f64) < ended as f64 * ABANDONED {
+        return String::new();
+    }
+    format!(
+        " {} of the items ({}) were abandoned because the target throttled them: use a lower --rate, fewer connections (-c) or a \
+         larger --retry-budget.",
+        rounded_percent(abandoned as f64 / ended as f64),
+        grouped(abandoned)
+    )
 }
 
 /// Meaning of the verdict for the figures, in a sentence.
@@ -165,7 +173,7 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         Verdict::Disturbed => "The machine was disturbed during the run. Repeat it before relying on these numbers.",
         Verdict::Incomplete => "Some data is missing or inconsistent; these numbers do not cover the whole run.",
     };
-    format!("{besides}{meaning}")
+    format!("{besides}{meaning}{}", abandoned(report))
 }
 
 #[cfg(test)]
