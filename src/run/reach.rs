@@ -1,9 +1,11 @@
 //! Check that the run can work at all, before anything is forked: enough descriptors, and a target that listens.
 
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::thread::sleep;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
@@ -40,6 +42,12 @@ const MOST_NAMED: usize = 3;
 
 /// Interval at which a signal is looked for while hosts are tried.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Time that hosts which all refuse connections have to begin to listen: a script starts its target right before a run.
+const STARTING: Duration = Duration::from_secs(1);
+
+/// Interval at which hosts are tried again in that time.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// Pipes that the supervisor holds for each shard.
 const PIPES: u64 = 2;
@@ -118,7 +126,7 @@ pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSign
             }
         }
     } else {
-        let (unreachable, opened) = unreachable(&peers, spec.connect_timeout, clock, &stop);
+        let (unreachable, opened) = never_reachable(&peers, spec.connect_timeout, clock, &stop);
         dead.extend(unreachable);
         connections += opened;
     }
@@ -161,6 +169,25 @@ fn unreached(host: &Host, error: &Error) -> String {
     let (name, port) = (host.name(), host.port());
     let cause = error.cause();
     format!("{name}:{port} cannot be reached ({cause}): its items fail. Start it, or remove it from --urls")
+}
+
+/// The hosts that are unreachable. As long as all of them refuse connections, they are tried again, for [`STARTING`] at most.
+fn never_reachable(
+    hosts: &[&[SocketAddr]],
+    timeout: Duration,
+    clock: Clock,
+    stop: &impl Fn() -> bool,
+) -> (Vec<(usize, Error)>, u64) {
+    let is_refused = |(_, error): &(usize, Error)| matches!(error, Error::Unreachable { error, .. } if error.kind() == ErrorKind::ConnectionRefused);
+    let end = clock.now().plus(STARTING);
+    loop {
+        let (dead, opened) = unreachable(hosts, timeout, clock, stop);
+        let may_start = !dead.is_empty() && dead.len() == hosts.len() && dead.iter().all(is_refused);
+        if !may_start || clock.now() >= end || stop() {
+            return (dead, opened);
+        }
+        sleep(AGAIN);
+    }
 }
 
 /// The hosts of which no address can be connected to, by their number, and how many connections were opened. Many are tried at once: a
@@ -282,6 +309,25 @@ mod tests {
         assert_eq!(dead, (0..300).chain([303]).collect::<Vec<_>>());
         let took = Duration::from_nanos(clock.now().since(began));
         assert!(took < timeout * 100, "{took:?} for three times {timeout:?}");
+    }
+
+    #[test]
+    fn a_target_that_begins_to_listen_within_a_second_is_reached() {
+        let clock = Clock::start();
+        let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (late, looks) = (std::cell::OnceCell::new(), std::cell::Cell::new(0));
+        let stop = || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 5 {
+                late.set(TcpListener::bind(refused).unwrap()).unwrap();
+            }
+            false
+        };
+        let (dead, opened) = never_reachable(&[&[refused]], Duration::from_secs(60), clock, &stop);
+        assert!(dead.is_empty() && opened == 1 && looks.get() >= 5, "{dead:?} {opened}");
+        // Who is asked to stop does not wait.
+        drop(late);
+        assert_eq!(never_reachable(&[&[refused]], Duration::from_secs(60), clock, &|| true).1, 0);
     }
 
     #[test]
