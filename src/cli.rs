@@ -68,7 +68,7 @@ pub use plan::PlanArgs;
 pub(crate) use proxy::NO_PROXY;
 pub use proxy::ProxyArgs;
 pub use recorded::Typed;
-pub(crate) use recorded::{given_in_rounds, is_recorded, may_be_secret, refused_in_rounds, resumed};
+pub(crate) use recorded::{given_in_rounds, is_recorded, may_be_secret, refused_in_rounds, resumed, secret_in_rounds};
 pub(crate) use report::check_png;
 pub use report::{Ground, ReportArgs};
 pub use request::RequestArgs;
