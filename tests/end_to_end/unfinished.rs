@@ -51,6 +51,8 @@ fn requests_that_did_not_finish_and_requests_never_sent_have_a_number_each() {
     ] {
         assert!(summary.contains(row), "{summary}");
     }
+    let page = fs::read_to_string(ended.result().join("report.html")).unwrap();
+    assert_eq!(page.matches("found the queue full").count(), 2, "in the summary, and below the table of times");
     assert_in_order(&report);
 }
 
