@@ -327,12 +327,7 @@ fn parse_limit_time(text: &str) -> Result<Duration, String> {
 
 /// The greatest share of errors, as the condition that it is short for.
 fn parse_error_rate(text: &str) -> Result<Condition, String> {
-    let condition: Condition =
-        format!("error_rate <= {text}").parse().map_err(|error: ConditionError| error.fault.to_string())?;
-    if condition.limit > 1.0 {
-        return Err("more than all requests cannot fail: write a share of 0% to 100%, as in 1%".to_owned());
-    }
-    Ok(condition)
+    format!("error_rate <= {text}").parse().map_err(|error: ConditionError| error.fault.to_string())
 }
 
 fn parse_tag(text: &str) -> Result<(String, String), String> {
