@@ -47,7 +47,9 @@ pub enum TemplateError {
     )]
     Braces(String),
     /// A place for the ID in the way of another program.
-    #[error("the URL `{0}` has `{1}`, which would be sent as it is: write {{id}} where the ID goes, or {2} to send it")]
+    #[error(
+        "the URL `{0}` has `{1}`, which crawlmark does not fill in: write {{id}} where the ID goes, or {2} to send it as it is"
+    )]
     Placeholder(String, &'static str, &'static str),
     /// More than one place for the ID.
     #[error("the URL `{0}` has {{id}} more than once: keep one of them")]

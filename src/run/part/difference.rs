@@ -105,15 +105,14 @@ fn of_workload(key: &str, plans: [&RunPlan; 2]) -> [Setting; 2] {
 /// Name the setting of a plan that its key in `result.json` stands for, with its value in both plans; none if no flag sets it.
 pub(crate) fn in_flags(key: &str, plans: [&RunPlan; 2]) -> Option<(String, [String; 2])> {
     let key = key.strip_prefix("plan.")?;
-    let [was, is] = match key.strip_prefix("workload.") {
-        Some(key) => of_workload(key, plans),
-        None => {
-            let stem = key.split('.').next()?.trim_end_matches("_us");
-            // The shape of a load is typed as a rate.
-            let flag = format!("--{}", if stem == "shape" { "rate" } else { stem });
-            let [was, is] = plans.map(|plan| named(plan).into_iter().find(|(name, _)| *name == flag));
-            [was?, is?]
-        }
+    let [was, is] = if let Some(key) = key.strip_prefix("workload.") {
+        of_workload(key, plans)
+    } else {
+        let stem = key.split('.').next()?.trim_end_matches("_us");
+        // The shape of a load is typed as a rate.
+        let flag = format!("--{}", if stem == "shape" { "rate" } else { stem });
+        let [was, is] = plans.map(|plan| named(plan).into_iter().find(|(name, _)| *name == flag));
+        [was?, is?]
     };
     Some((was.0, [was.1, is.1].map(|value| value.unwrap_or_else(|| "not set".to_owned()))))
 }

@@ -21,6 +21,9 @@ fn rate(per_s: f64) -> String {
 /// A wait that the target asked for that is worth a word, s.
 const LONG: f64 = 10.0;
 
+/// Results of probes that failed.
+const FAILED: [ProbeResult; 2] = [ProbeResult::Fail, ProbeResult::Collapse];
+
 /// Next step after a search that was cut short.
 const GO_ON: &str = "to continue, repeat the command with --resume and the directory of this result";
 
@@ -360,10 +363,9 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         0 => String::new(),
         short => format!(" ({short} short)"),
     };
-    const FAILED: &[ProbeResult] = &[ProbeResult::Fail, ProbeResult::Collapse];
     let (all, void) = (capacity.probes.len(), count(&[ProbeResult::Void]));
     let passed = format!("{} passed{}", count(&[ProbeResult::Pass]), short(&[ProbeResult::Pass]));
-    let failed = format!("{} failed{}", count(FAILED), short(FAILED));
+    let failed = format!("{} failed{}", count(&FAILED), short(&FAILED));
     let said_nothing =
         if void > 0 { format!(", {void} void (limited by this client or disturbed)") } else { String::new() };
     let lost = count(&[ProbeResult::Lost]);
