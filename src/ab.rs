@@ -9,16 +9,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::studies::compare::{
-    self, Arm, Comparison, Contest, ContestContext, Difference, Disturbance, Order, OrderSchedule, Overall,
-    RoundReport, Rule, comparable, contest_standing, differences, judge_rounds, pair_line, plan_differences,
+    self, Arm, Comparison, Contest, ContestContext, Difference, Disturbance, Incomparable, Order, OrderSchedule,
+    Overall, RoundReport, Rule, comparable, contest_standing, differences, judge_rounds, pair_line, plan_differences,
     round_folder,
 };
 
 use self::side::Side;
 use crate::cli::AbArgs;
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE};
+use crate::run::in_flags;
 use crate::study::{self, AROUND, End, Study, minutes};
 use crate::study::{RoundResults, Rounds};
 
@@ -47,9 +49,18 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     }
     let sides = [Side::new(Arm::Base, args)?, Side::new(Arm::Candidate, args)?];
     if let [Side { plan: Some(base), .. }, Side { plan: Some(candidate), .. }] = &sides {
-        comparable(&plan_differences(base, candidate)).map_err(|error| Error::Usage(error.to_string()))?;
+        comparable(&plan_differences(base, candidate)).map_err(|error| incomparable(error, [base, candidate]))?;
     }
     study::conduct(AbStudy { args, sides, series: AbRounds::default(), noise_floor: None }, &args.keep, "ab")
+}
+
+/// The refusal of two sides that are not of the same thing, which names the flag that makes them differ.
+pub(crate) fn incomparable(error: Incomparable, plans: [&RunPlan; 2]) -> Error {
+    let error = match in_flags(error.key(), plans) {
+        Some((flag, values)) => error.by_flag(flag, values),
+        None => error,
+    };
+    Error::Usage(error.to_string())
 }
 
 /// A comparison that has found nothing is no failure of the candidate's, and no success either.
@@ -225,7 +236,8 @@ fn run_pair(
             Order::CandidateFirst => (&second.0.report, &first.0.report),
         };
         series.differences = told_apart(sides, of_base, of_candidate);
-        comparable(&series.differences).map_err(|error| Error::Usage(error.to_string()))?;
+        let plans = [&of_base.plan.run, &of_candidate.plan.run];
+        comparable(&series.differences).map_err(|error| incomparable(error, plans))?;
     }
     for ((taken, place), side) in [first, second].iter().zip(in_turn) {
         let place = (number, side.arm, place.display().to_string());

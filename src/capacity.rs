@@ -6,6 +6,7 @@
 mod journal;
 mod probing;
 
+use std::ffi::OsString;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::run::result_dir;
+use crawlmark_results::show::text::shell_word;
 use crawlmark_results::studies::capacity::search::{Bounds, ProbeKind, ProbeResult, SearchStep};
 use crawlmark_results::studies::capacity::{
     self, Capacity, Pace, ProbePlan, ProbeReport, SENT, SearchHead, SearchOutcome, in_hindsight, next_step, offered,
@@ -22,6 +24,7 @@ use crawlmark_results::studies::capacity::{
 use self::journal::Journal;
 use self::probing::Probing;
 use crate::cli::CapacityArgs;
+use crate::crawl::redact;
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE};
 use crate::study::{self, End, Study};
 use crate::study::{Rounds, Setup};
@@ -44,7 +47,9 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let before = args
         .resume
         .as_deref()
-        .map(|place| journal::read(place, &begun, &|place, probe| probing.check_saved(place, probe)))
+        .map(|place| {
+            journal::read(place, (&begun, &probing.unsaved()?), &|place, probe| probing.check_saved(place, probe))
+        })
         .transpose()?;
     let left = before.as_ref().and_then(journal::SavedProbes::left);
     let clock = Clock::start();
@@ -72,6 +77,31 @@ const fn exit_code(outcome: SearchOutcome) -> u8 {
         | SearchOutcome::Unsteady
         | SearchOutcome::Undecided => INCONCLUSIVE,
     }
+}
+
+/// A path as a shell takes it.
+fn shown(path: &Path) -> String {
+    shell_word(&path.display().to_string())
+}
+
+/// Return the command that resumes the search saved in `place`, which these words began; its secrets are redacted.
+fn resume_command(typed: impl Iterator<Item = OsString>, place: &Path) -> String {
+    const REPLACED: [&str; 2] = ["--out", "--resume"];
+    let typed: Vec<String> = typed.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let redacted = redact::words(&typed);
+    let (own, run) = redacted.split_at(redacted.iter().position(|word| word == "--").unwrap_or(redacted.len()));
+    let (mut words, mut own) = (vec!["crawlmark".to_owned()], own.iter());
+    while let Some(word) = own.next() {
+        match word.split_once('=').map_or(&**word, |(flag, _)| flag) {
+            flag if !REPLACED.contains(&flag) => words.push(shell_word(word)),
+            flag if flag == word => drop(own.next()),
+            _ => {}
+        }
+    }
+    words.extend(["--resume".to_owned(), shown(place)]);
+    words.extend(run.iter().map(|word| shell_word(word)));
+    let secrets = if redacted == typed { "" } else { "\n(with the secrets in place of ...)" };
+    format!("{}{secrets}", words.join(" "))
 }
 
 /// A time as the announcement says it.
@@ -134,7 +164,7 @@ impl Study for CapacityStudy<'_> {
                 format!("{least} to {greatest}, never more than twice one that passed, to within {precision:.1} %"),
             ),
             ("probes", format!("{takes} each, {arrivals} arrivals; none starts after {budget}")),
-            ("saved", format!("as they end, in {}; continue with --resume", place.display())),
+            ("saved", format!("as they end; after a crash, add --resume {} to this command", shown(place))),
         ];
         if let Some(saved) = self.before.as_ref().map(journal::SavedProbes::len).filter(|saved| *saved > 0) {
             rows.push(("resumed", format!("from {saved} probes")));
@@ -161,6 +191,10 @@ impl Study for CapacityStudy<'_> {
 
     fn saved(&mut self) {
         journal::discard(self.left.take());
+    }
+
+    fn next_command(&self, capacity: &Capacity, saved: &Path) -> Option<String> {
+        (capacity.interrupted || capacity.out_of_time).then(|| resume_command(std::env::args_os(), saved))
     }
 
     fn exit_code(capacity: &Capacity) -> u8 {

@@ -11,7 +11,7 @@ use crawlmark_results::studies::compare::{
     differences, pair_up,
 };
 
-use crate::ab::exit_code;
+use crate::ab::{exit_code, incomparable};
 use crate::cli::CompareArgs;
 use crate::error::{DONE, Error, INCONCLUSIVE};
 use crate::study;
@@ -172,8 +172,9 @@ fn told_apart(found: &[SavedResult]) -> Result<Vec<Difference>, Error> {
     let mut told: Vec<Difference> = Vec::new();
     for pair in found.chunks(2) {
         let of = |arm| pair.iter().find(|found| found.arm == arm).map(|found| &found.report);
-        let here = of(Arm::Base).zip(of(Arm::Candidate)).map_or_else(Vec::new, |(a, b)| differences(a, b));
-        comparable(&here).map_err(|error| Error::Usage(error.to_string()))?;
+        let Some((base, candidate)) = of(Arm::Base).zip(of(Arm::Candidate)) else { continue };
+        let here = differences(base, candidate);
+        comparable(&here).map_err(|error| incomparable(error, [&base.plan.run, &candidate.plan.run]))?;
         told.extend(here.into_iter().filter(|one| told.iter().all(|other| other.what != one.what)).collect::<Vec<_>>());
     }
     Ok(told)

@@ -68,10 +68,12 @@ pub(crate) enum Error {
         error: io::Error,
     },
     /// A proxy cannot be connected to.
-    #[error("connect to the proxy {proxy}: {error}. Start the proxy, or check the host and port of --proxy")]
+    #[error("connect to the proxy {proxy}: {error}. Start the proxy, or check the host and port of {from}")]
     Proxy {
         /// URL of the proxy, without credentials.
         proxy: String,
+        /// Flag or variables that name it.
+        from: String,
         /// Error of the system.
         error: io::Error,
     },

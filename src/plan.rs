@@ -50,7 +50,7 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     let start_at = start_at.map(SystemTime::from);
     start_at.map_or(Ok(()), |at| check_start(at, start))?;
     let saving = saving(&crawl.save)?;
-    let (burst, has_range) = (crawl.burst, crawl.ids.is_some() || crawl.requests.is_some());
+    let (burst, quiet, has_range) = (crawl.burst, crawl.quiet, crawl.ids.is_some() || crawl.requests.is_some());
     let (resolved, _) = run::check(*Box::new(crawl))?;
     let lines = resolved.workload.get("lines");
     if !has_range && lines.is_none_or(|lines| *lines != resolved.ids.len().to_string()) {
@@ -95,7 +95,9 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
         let _ =
             writeln!(said, "Each part stops {duration} after its start, and leaves the rest of its IDs (--duration)");
     }
-    terminal::say(&said);
+    if !quiet {
+        terminal::say(&said);
+    }
     Ok(DONE)
 }
 

@@ -26,8 +26,8 @@ use crawlmark_results::show::doc::Readers;
 use crawlmark_results::show::plot;
 
 use self::output::{Output, OutputOptions};
-pub(crate) use self::part::whole;
 use self::part::{Beginning, PartOutcome, PartRun, PartSeconds, PartSlot, SlotTurn};
+pub(crate) use self::part::{in_flags, whole};
 use self::reach::Checked;
 #[cfg(any(test, fuzzing))]
 pub use self::requests::laws as request_file_laws;

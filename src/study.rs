@@ -65,6 +65,11 @@ pub(crate) trait Study {
     /// Called when the result is saved.
     fn saved(&mut self) {}
 
+    /// Command that goes on from a result that was saved here; none when nothing is left.
+    fn next_command(&self, _: &Self::Result, _: &Path) -> Option<String> {
+        None
+    }
+
     /// The exit code of a result whose rounds were all run.
     fn exit_code(result: &Self::Result) -> u8;
 }
@@ -111,8 +116,11 @@ pub(crate) fn conduct<S: Study>(mut study: S, keep: &OutputArgs, command: &str) 
         Err(error) => return Err(error.keeping(directory)),
     };
     let concluded = conclude(keep, directory, &result);
-    if concluded.is_ok() {
+    if let Ok(saved) = &concluded {
         study.saved();
+        if let Some(command) = study.next_command(&result, saved).filter(|_| !keep.quiet) {
+            terminal::say(&format!("continue with: {command}\n"));
+        }
     }
     match (failed, concluded) {
         // The round failed first, and may be why the result cannot be saved: a full disk does both.
@@ -120,7 +128,7 @@ pub(crate) fn conduct<S: Study>(mut study: S, keep: &OutputArgs, command: &str) 
             terminal::say(&(error.message() + "\n"));
             Err(unsaved)
         }
-        (Some(error), Ok(())) | (None, Err(error)) => Err(error),
-        (None, Ok(())) => Ok(signal.map_or_else(|| S::exit_code(&result), signalled)),
+        (Some(error), Ok(_)) | (None, Err(error)) => Err(error),
+        (None, Ok(_)) => Ok(signal.map_or_else(|| S::exit_code(&result), signalled)),
     }
 }

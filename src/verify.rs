@@ -29,13 +29,13 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
     if args.json {
         terminal::print_data(&(serde_json::to_string_pretty(&audit)? + "\n"))?;
     } else if !args.quiet || is_bad {
-        terminal::print(&text(&audit))?;
+        terminal::print(&text(&audit, args.complete))?;
     }
     Ok(if is_bad { INVALID } else { DONE })
 }
 
-/// Audit for people.
-fn text(audit: &Audit) -> String {
+/// Audit for people, of whom some need each item (`is_whole`).
+fn text(audit: &Audit, is_whole: bool) -> String {
     let place = shell_word(&audit.directory);
     let Audit { directory, planned, recorded, sessions, segments, attempts, .. } = audit;
     let state = match (planned - recorded, audit.missing.as_deref(), audit.parts) {
@@ -51,6 +51,11 @@ fn text(audit: &Audit) -> String {
             shell_word(&format!("{directory}/plan.json"))
         ),
         (left, ..) => format!("{} items left; go on with `crawlmark run --resume {place}`", grouped(left)),
+    };
+    let state = match audit.violations_found {
+        0 => state,
+        found if planned == recorded => format!("but with {}", counted(found, "violation")),
+        found => format!("with {} (mend those first); {state}", counted(found, "violation")),
     };
     let parts = audit.parts.map_or_else(String::new, |parts| format!(" of {}", counted(parts.into(), "part")));
     let mut text = format!("{directory}: {} of {} items recorded, {state}\n", grouped(*recorded), grouped(*planned));
@@ -81,8 +86,12 @@ fn text(audit: &Audit) -> String {
         let _ = writeln!(text, "{}. {file}{place}: {what}. {remedy}.", n + 1);
     }
     let _ = match audit.violations_found {
+        0 if is_whole && recorded < planned => {
+            writeln!(text, "No violation, but {} items are left (--complete).", grouped(planned - recorded))
+        }
         0 => writeln!(text, "No violation."),
         1 => writeln!(text, "1 violation."),
+        more if more == audit.violations.len() as u64 => writeln!(text, "{more} violations."),
         more => writeln!(text, "{} violations; the first {} are listed.", grouped(more), audit.violations.len()),
     };
     text

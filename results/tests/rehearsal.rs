@@ -1280,14 +1280,18 @@ fn what_a_limit_held_back_to_the_end_is_in_the_waits_for_limits() {
 fn a_rate_for_each_host_is_named_where_it_limits_the_run() {
     let mut plan = run_of(1, 4, 200);
     (plan.per_host.hosts, plan.per_host.rate) = (1, Some(per_s(50)));
-    let by = |plan: &RunPlan| {
-        let text = words::doc(&run(plan, &[], |_, _| MS).report(plan), &[]).terminal(usize::MAX);
+    let by = |plan: &RunPlan, in_plot: &str| {
+        let report = run(plan, &[], |_, _| MS).report(plan);
+        let plots = crawlmark_results::show::plot::all(&report);
+        let flight = plots.iter().find(|plot| plot.name == "in-flight").unwrap();
+        assert!(flight.caption.contains(&format!("Mostly limited by {in_plot} (")), "{}", flight.caption);
+        let text = words::doc(&report, &[]).terminal(usize::MAX);
         text.lines().find(|line| line.trim_start().starts_with("limited by")).unwrap().to_owned()
     };
-    assert!(by(&plan).contains("limited by  --per-host-rate "), "{}", by(&plan));
+    assert!(by(&plan, "--per-host-rate").contains("limited by  --per-host-rate "));
     (plan.rate, plan.per_host.rate) = (plan.per_host.rate, None);
     (plan.burst, plan.at_start) = (1, 1);
-    assert!(by(&plan).contains("limited by  --rate "), "{}", by(&plan));
+    assert!(by(&plan, "the requested rate").contains("limited by  --rate "));
 }
 
 #[test]

@@ -16,6 +16,9 @@ use crate::terminal;
 /// Check of a saved probe, whose result is in this directory.
 pub(super) type Check<'a> = &'a dyn Fn(&Path, &ProbeReport) -> Result<(), String>;
 
+/// The search that is asked for, and the flags whose values it does not save.
+pub(super) type Asked<'a> = (&'a SearchHead, &'a [String]);
+
 /// A journal that is written.
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -34,10 +37,10 @@ pub(super) struct SavedProbes {
 ///
 /// # Errors
 /// When there is none, it cannot be read, or it is of another search.
-pub(super) fn read(place: &Path, begun: &SearchHead, check: Check<'_>) -> Result<SavedProbes, Error> {
+pub(super) fn read(place: &Path, asked: Asked<'_>, check: Check<'_>) -> Result<SavedProbes, Error> {
     let refused = |why: String| Error::Usage(format!("--resume {}: {why}", place.display()));
     let found = candidates(place).into_iter().filter(|place| place.join(JOURNAL).is_file());
-    let mut read = found.map(|place| read_one(place, begun, check).map_err(refused));
+    let mut read = found.map(|place| read_one(place, asked, check).map_err(refused));
     let Some(mut best) = read.next() else {
         let why = match fs::metadata(place) {
             Err(error) => error.to_string(),
@@ -87,12 +90,12 @@ pub(super) fn discard(left: Option<PathBuf>) {
 }
 
 /// Reads the journal in one directory, or says why not.
-fn read_one(place: PathBuf, begun: &SearchHead, check: Check<'_>) -> Result<SavedProbes, String> {
+fn read_one(place: PathBuf, (begun, unsaved): Asked<'_>, check: Check<'_>) -> Result<SavedProbes, String> {
     let bytes = read_bytes(&place.join(JOURNAL)).map_err(|error| format!("{JOURNAL}: {error}"))?;
     // What was cut in the middle of a letter is a line that was not written to its end.
     let text = String::from_utf8_lossy(&bytes);
     let (saved, probes) = read_journal(&text).map_err(|error| format!("{JOURNAL}: {error}"))?;
-    let differs = searches_differ(&saved, begun);
+    let differs = searches_differ(&saved, begun, unsaved);
     if differs.is_empty() {
         let check = |probe| check(&place, probe).map_err(|why| format!("{JOURNAL}: {why}"));
         probes.iter().try_for_each(check)?;
@@ -202,7 +205,8 @@ mod tests {
             let text: String = std::iter::once(journal_line(&begun).unwrap()).chain(lines).collect();
             fs::write(directory.join(JOURNAL), text + more).unwrap();
         };
-        let resumed = || read(&place.path().join("out"), &begun, &|_, _| Ok(())).map(|before| before.probes.len());
+        let resumed =
+            || read(&place.path().join("out"), (&begun, &[]), &|_, _| Ok(())).map(|before| before.probes.len());
         assert!(resumed().unwrap_err().to_string().contains("No such file or directory"));
         save(".out.9.partial", 1, "");
         save(".out.7.partial", 4, "");

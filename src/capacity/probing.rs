@@ -14,7 +14,7 @@ use crawlmark_results::studies::capacity::{
     Connections, Pace, ProbePlan, ProbeReport, Question, Wanted, fingerprint, offered, times_s,
 };
 
-use crate::cli::{Auto, CapacityArgs, given_in_rounds};
+use crate::cli::{Auto, CapacityArgs, given_in_rounds, secret_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run::{self, stranger};
@@ -221,6 +221,13 @@ impl Probing {
         let list = typed.list().map(read).transpose()?;
         let words = self.words.iter().map(String::as_bytes);
         Ok(fingerprint(words.chain(list.as_deref())))
+    }
+
+    /// Return the flags whose values are not saved, because they may be secret or are in a file.
+    pub(super) fn unsaved(&self) -> Result<Vec<String>, Error> {
+        let mut flags = secret_in_rounds(&self.words);
+        flags.extend(understood("a probe", &self.words)?.list().map(|(flag, _)| format!("the list of {flag}")));
+        Ok(flags)
     }
 
     /// Return the objectives that a probe must meet, and the precision of the search.

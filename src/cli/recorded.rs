@@ -188,6 +188,20 @@ pub(crate) fn given_in_rounds(words: &[String]) -> Vec<String> {
     given(words, |argument| Some(argument.get_id().to_string()))
 }
 
+/// The arguments of `run` among these words whose values are not saved whole, as typed: `--header`, `the URL`.
+pub(crate) fn secret_in_rounds(words: &[String]) -> Vec<String> {
+    let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
+    let matches = Cli::matches(line);
+    let run = matches.as_ref().ok().and_then(|all| all.subcommand_matches("run"));
+    let values = |id: &str| {
+        let raw = run.and_then(|run| run.get_raw(id)).into_iter().flatten();
+        raw.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    let name = |argument: &Arg| argument.get_long().map_or_else(|| "the URL".to_owned(), |long| format!("--{long}"));
+    let is_secret = |argument: &Arg| may_be_secret(argument.get_id().as_str(), &values(argument.get_id().as_str()));
+    given(words, |argument| is_secret(argument).then(|| name(argument)))
+}
+
 /// Look at each argument of `run` that these words give a value.
 fn given<T>(words: &[String], look: impl Fn(&Arg) -> Option<T>) -> Vec<T> {
     let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));

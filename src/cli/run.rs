@@ -391,7 +391,7 @@ pub struct RunArgs {
     /// Maximum burst of the rate budget, in requests
     ///
     /// Default: 1 per shard; above 10/s per shard also the requests due in 25 ms, so that a shard that was delayed can catch up.
-    #[arg(long, value_name = "N", requires = "rate", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Load")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Load")]
     pub burst: Option<u64>,
     /// Do not pin shards to cores
     #[arg(long, help_heading = "Load")]

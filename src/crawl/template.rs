@@ -46,6 +46,11 @@ pub enum TemplateError {
          that are to be sent"
     )]
     Braces(String),
+    /// A place for the ID in the way of another program.
+    #[error(
+        "the URL `{0}` has `{1}`, which crawlmark does not fill in: write {{id}} where the ID goes, or {2} to send it as it is"
+    )]
+    Placeholder(String, &'static str, &'static str),
     /// More than one place for the ID.
     #[error("the URL `{0}` has {{id}} more than once: keep one of them")]
     Places(String),
@@ -138,6 +143,9 @@ impl Template {
             return Err(TemplateError::Fragment(redact::url(text)));
         }
         let path = &rest[authority.len()..];
+        if let Some((other, sent)) = placeholder(path).filter(|_| no_place == NoPlace::IsAppended) {
+            return Err(TemplateError::Placeholder(redact::url(text), other, sent));
+        }
         let (before, after) = place(path, no_place).ok_or_else(|| TemplateError::Places(redact::url(text)))?;
         if [Some(&before), after.as_ref()].into_iter().flatten().any(|part| part.contains(['{', '}'])) {
             return Err(TemplateError::Braces(redact::url(text)));
@@ -191,6 +199,19 @@ fn place(path: &str, no_place: NoPlace) -> Option<(String, Option<String>)> {
     }
     let (path, query) = path.find('?').map_or((path, ""), |at| path.split_at(at));
     Some((format!("{}/", path.trim_end_matches('/')), Some(query.to_owned())))
+}
+
+/// A place for the ID in the way of another program, and how it is written to be sent. Beside `{id}` only a `$` before it is a slip.
+fn placeholder(path: &str) -> Option<(&'static str, &'static str)> {
+    const DOLLAR: (&str, &str) = ("${id}", "%24{id}");
+    const OTHERS: [(&str, &str); 6] =
+        [("$id", "%24id"), ("$ID", "%24ID"), ("$i", "%24i"), ("/:id", "/%3Aid"), ("%s", "%25s"), ("%d", "%25d")];
+    if path.contains(PLACE) {
+        return Some(DOLLAR).filter(|(other, _)| path.contains(other));
+    }
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let is_here = |(other, _): &&(&str, &str)| path.split(other).skip(1).any(ends);
+    OTHERS.iter().find(is_here).copied()
 }
 
 /// Text behind the host's colon; an IPv6 address in brackets has colons of its own.
@@ -332,6 +353,19 @@ mod tests {
             assert_eq!(error(text), E::NoUrl(text.to_owned()));
         }
         assert!(matches!(error("http://h/{id}/{id}"), E::Places(_)));
+        for (text, other) in [
+            ("http://h/items/$id", "$id"),
+            ("http://h/${id}/x", "${id}"),
+            ("http://h/?i=$i&x=1", "$i"),
+            ("http://h/:id", "/:id"),
+            ("http://h/%s.json", "%s"),
+            ("http://h/%d", "%d"),
+        ] {
+            assert!(matches!(error(text), E::Placeholder(_, found, _) if found == other), "{text}: {}", error(text));
+        }
+        for text in ["$ids", "%24id", "$id/{id}", "a:id", "%d0", "$value"] {
+            assert!(format!("http://h/{text}").parse::<Template>().is_ok(), "{text}");
+        }
         assert!(matches!(error("http://{id}.h/"), E::Authority(_)));
         assert!(matches!(error("http://h/{id}#x"), E::Fragment(_)));
         for text in ["{ID}", "{}", "{id", "id}", "{{id}}", "{ id }", "{id}/{n}", "?q={\"a\":{id}}"] {

@@ -4,12 +4,13 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `difference` | setting in which flags differ from the plan |
+//! | `difference` | settings in which plans differ, by their flags |
 //! | `slot` | wait for a slot and for the common start; the slot that a part holds |
 
 mod difference;
 mod slot;
 
+use std::cell::Cell;
 use std::fs::File;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crawlmark_results::run::parts::{AttemptRecord, AttemptState, PartsDirectory}
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 
 use self::difference::difference;
+pub(crate) use self::difference::in_flags;
 pub(super) use self::slot::{PartSlot, SlotTurn};
 use super::resolve::{self, Resolved};
 use crate::cli::{Auto, RunArgs};
@@ -44,6 +46,17 @@ pub(super) struct PartRun {
     taken_over: u64,
     /// The whole crawl, with the settings of this machine.
     whole: Option<RunPlan>,
+    /// True once it waits for a slot, with which it sends.
+    waits: Cell<bool>,
+}
+
+/// An attempt that is refused, or whose target cannot be reached, leaves nothing behind.
+impl Drop for PartRun {
+    fn drop(&mut self) {
+        if !self.waits.get() {
+            self.attempt.leave();
+        }
+    }
 }
 
 /// Beginning of a part.
@@ -106,16 +119,18 @@ impl PartRun {
             saved: saved.map(|name| name.display().to_string()),
             taken_over,
             whole: None,
+            waits: Cell::new(false),
         })))
     }
 
-    /// Resolve the crawl of the part. An attempt that is refused leaves nothing behind.
+    /// Resolve the crawl of the part.
     ///
     /// # Errors
     /// As for [`resolve`](resolve::resolve); when the crawl differs from the plan, or the part cannot have so many shards.
     pub(super) fn resolve(&mut self, args: RunArgs) -> Result<Resolved, Error> {
-        let narrowed = resolve::resolve(args).and_then(|mut resolved| self.narrow(&mut resolved).map(|()| resolved));
-        narrowed.inspect_err(|_| self.attempt.leave())
+        let mut resolved = resolve::resolve(args)?;
+        self.narrow(&mut resolved)?;
+        Ok(resolved)
     }
 
     /// Check that the crawl is the plan's, and make it the crawl of the part, with the share of the first slot: none is smaller.

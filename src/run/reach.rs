@@ -12,6 +12,7 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::raise_descriptor_limit;
 use crawlmark_harness::supervisor::HeldSignals;
+use crawlmark_results::run::report::PROXY_FROM;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, getsockopt, socket, sockopt};
@@ -135,7 +136,8 @@ pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSign
     let of_proxies: Vec<Error> = of_proxies
         .map(|(number, error)| match error {
             Error::Unreachable { error, .. } => {
-                Error::Proxy { proxy: proxies[number - spec.addresses.len()].url.to_string(), error }
+                let proxy = proxies[number - spec.addresses.len()].url.to_string();
+                Error::Proxy { proxy, from: proxy_from(&resolved.plan), error }
             }
             error => error,
         })
@@ -152,6 +154,14 @@ pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSign
     let mut unreached = unreached_of(hosts, &dead);
     unreached.extend(of_proxies.iter().map(|error| format!("failed to {error}: requests that need it fail")));
     Ok(Checked { unreached, connections })
+}
+
+/// Flag or variables that name the proxies, and the way to ignore variables.
+fn proxy_from(plan: &RunPlan) -> String {
+    match plan.workload.get(PROXY_FROM).map_or("--proxy", String::as_str) {
+        "--proxy" => "--proxy".to_owned(),
+        variables => format!("{variables}, or ignore it with --proxy none"),
+    }
 }
 
 /// Names the first hosts that cannot be reached, and counts the others.

@@ -243,6 +243,9 @@ fn choose_expectations(args: &RunArgs, is_bundled: bool, method: &str) -> Result
 fn check_alone(args: &RunArgs) -> Result<(), Error> {
     check_tags(&args.tags)?;
     check_replay(args)?;
+    if let (Some(burst), None) = (args.burst, args.rate) {
+        return Err(usage(format!("--burst {burst} is for a rate budget: add --rate, or remove --burst")));
+    }
     if let (Some(rate), None) = (args.rate.filter(|rate| matches!(rate.shape, RateShape::Ramp { .. })), args.duration) {
         return Err(usage(PlanError::RampTime(rate.to_string())));
     }

@@ -67,7 +67,7 @@ pub(crate) fn stopped(before: &str, directory: ResultDir, signal: Option<i32>) -
 ///
 /// # Errors
 /// When it cannot be saved or printed; both are said.
-pub(crate) fn conclude(keep: &OutputArgs, directory: ResultDir, result: &impl StudyResult) -> Result<(), Error> {
+pub(crate) fn conclude(keep: &OutputArgs, directory: ResultDir, result: &impl StudyResult) -> Result<PathBuf, Error> {
     let saved = save(directory, result);
     let printed = if keep.is_printed() { print(result, keep.form) } else { Ok(()) };
     if let (Ok(saved), false) = (&saved, keep.quiet) {
@@ -78,7 +78,7 @@ pub(crate) fn conclude(keep: &OutputArgs, directory: ResultDir, result: &impl St
             terminal::say(&(printed.message() + "\n"));
             Err(saved)
         }
-        (printed, saved) => printed.and(saved.map(drop)),
+        (printed, saved) => printed.and(saved),
     }
 }
 

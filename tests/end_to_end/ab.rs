@@ -221,7 +221,7 @@ fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
         (&["--pairs", "0"], "`0` is too low: write at least 1"),
         (
             &["--base", "--rate 2000", "--cand", "--rate 3000"],
-            "plan.rate.permits is 2000 for the base and 3000 for the candidate",
+            "--rate is 2000/s for the base and 3000/s for the candidate: the two runs had different loads",
         ),
     ] {
         let done = ab(args, &SHORT).code(&[2]);
@@ -233,7 +233,11 @@ fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
     // The plan of another program is known once a pair has run.
     let bin = program().display().to_string();
     let done = ab(&["--cand-bin", &bin, "--base", "--rate 2000", "--cand", "--rate 3000"], &SHORT).code(&[2]);
-    assert!(done.stderr.contains("plan.rate") && done.stderr.contains("different loads"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("--rate is 2000/s for the base") && done.stderr.contains("different loads"),
+        "{}",
+        done.stderr
+    );
 }
 
 #[test]
@@ -396,7 +400,7 @@ fn saved_results_are_compared_as_they_were_run() {
         report.plan.config_hash = config_hash(&report.plan.run);
     });
     let mixed = crawlmark(&["compare", &base, &candidate]).code(&[2]);
-    assert!(mixed.stderr.contains("plan.workload.expect is "), "{}", mixed.stderr);
+    assert!(mixed.stderr.contains("--expect is items:1 for the base"), "{}", mixed.stderr);
     fs::write(&last, as_it_was).unwrap();
     let first = format!("{base}/001-base/result.json");
     let as_it_was = change(&first, |report| {

@@ -116,7 +116,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "--body", "@/dev/zero"], "longer than 64 MiB"),
         (&["URL", "--conections", "5"], "did you mean '--connections'?"),
         (&["URL", "--concurrency", "5"], "did you mean '--connections'?"),
-        (&["URL", "--burst", "5"], "--burst"),
+        (&["URL", "--burst", "5"], "--burst 5 is for a rate budget: add --rate"),
         (&["URL", "--burst", "1", "--rate", "5", "--shards", "2"], "--burst"),
         (&["URL", "--burst", "0", "--rate", "5"], "--burst"),
         (&["URL", "--timeout", "0"], "--timeout"),

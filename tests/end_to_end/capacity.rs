@@ -322,7 +322,8 @@ fn a_search_whose_time_is_over_says_so_and_can_go_on() {
     let saved = done.capacity();
     assert_eq!((&saved["outcome"], &saved["out_of_time"]), (&"undecided".into(), &true.into()));
     assert_eq!(saved["probes"].as_array().unwrap().len(), 1, "none begins when it is over");
-    assert!(done.stdout.contains("continue with --resume"), "{}", done.stdout);
+    let search = "capacity --probe 1s --warmup 300ms --rest 100ms --from 60 --budget 1s --resume out -- -s 1\n";
+    assert!(done.stderr.contains(&format!("continue with: crawlmark {search}")), "{}", done.stderr);
 }
 
 #[test]

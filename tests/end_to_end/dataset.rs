@@ -173,6 +173,8 @@ impl SavedCrawl {
     fn assert_violates(&self, file: &str, words: &str) {
         let said = self.call("verify crawl");
         assert!(said.code == Some(4) && said.stdout.contains("\n1 violation.\n"), "{}{}", said.stdout, said.stderr);
+        let headline = said.stdout.lines().next().unwrap();
+        assert!(headline.contains("with 1 violation"), "{headline}");
         let line = said.stdout.lines().find(|line| line.starts_with("1. ")).unwrap();
         assert!(line.contains(file) && line.contains(words) && line.ends_with('.'), "{line}");
     }
@@ -243,7 +245,9 @@ fn a_whole_crawl_has_no_violation_and_a_stopped_one_says_what_is_left() {
         let text = format!("crawl: {recorded} of 240 items recorded, {} items left;", 240 - recorded);
         assert!(said.code == Some(0) && said.stdout.starts_with(&text), "{}{}", said.stdout, said.stderr);
         assert!(said.stdout.ends_with("No violation.\n"), "{}", said.stdout);
-        assert_eq!(crawl.call("verify crawl --complete --quiet").code, Some(4));
+        let said = crawl.call("verify crawl --complete --quiet");
+        let last = format!("No violation, but {} items are left (--complete).\n", 240 - recorded);
+        assert!(said.code == Some(4) && said.stdout.ends_with(&last), "{}", said.stdout);
     }
 }
 

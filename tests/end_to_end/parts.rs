@@ -33,7 +33,8 @@ impl Parts {
         let (plan, nodes) = (parts.plan_file(), nodes.to_string());
         let mut args = vec!["plan", url, "--nodes", &nodes, "--out", &plan];
         args.extend(flags.split_whitespace());
-        Started::new(&args).end().code(&[0]);
+        let done = Started::new(&args).end().code(&[0]);
+        assert_eq!(done.stderr.is_empty(), flags.contains("--quiet"), "{}", done.stderr);
         parts
     }
 
@@ -318,6 +319,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
             "error: --arrivals is asap in the plan, and poisson here. Use that",
         ),
         (&["--node", "0/2", "--pacing", "coarse"], "--pacing is sleep in the plan, and coarse here. Use that"),
+        (&["--node", "0/2", "--burst", "3"], "error: --burst is "),
         (&["--node", "0/2", "--timeout", "2s"], "--timeout is 10s in the plan, and 2s here"),
         (&["--node", "0/2", "--connect-timeout", "7s"], "--connect-timeout is 5s in the plan, and 7s here"),
         (&["--node", "0/2", "--header", "x-key: 1"], "(--header) is host, user-agent, accept in the plan"),
@@ -329,8 +331,13 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
         let done = run(args).end().code(&[2]);
         assert!(done.stderr.contains(says), "{says}: {}", done.stderr);
     }
-    let attempts = fs::read_dir(parts.directory().join("part-00000")).map_or(0, Iterator::count);
-    assert_eq!(attempts, 0, "one that was refused is not lost");
+    let attempts = |of: &Parts| fs::read_dir(of.directory().join("part-00000")).map_or(0, Iterator::count);
+    assert_eq!(attempts(&parts), 0, "one that was refused is not lost");
+    let dead = Parts::plan("http://127.0.0.1:1/{id}", 2, "--ids 0..400 -c 4 --quiet");
+    let args = ["run", "--plan", &dead.plan_file(), "--into", &dead.path("crawl"), "--node", "0/2"];
+    let done = Started::new(&args).end().code(&[1]);
+    assert!(done.stderr.contains("failed to connect to "), "{}", done.stderr);
+    assert_eq!(attempts(&dead), 0, "nor is one whose target cannot be reached");
     let other = Parts::plan(&target.url(), 2, "--ids 0..500 -c 4 --save items");
     let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--save=items"];
     let done = Started::new(&args).end().code(&[2]);

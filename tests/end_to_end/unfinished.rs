@@ -51,6 +51,9 @@ fn requests_that_did_not_finish_and_requests_never_sent_have_a_number_each() {
     ] {
         assert!(summary.contains(row), "{summary}");
     }
+    let page = fs::read_to_string(ended.result().join("report.html")).unwrap();
+    let below = page.split("id=\"times\"").nth(1).unwrap();
+    assert!(below.contains("30 requests found the queue full (--queue): never sent, and not in these times.</p>"));
     assert_in_order(&report);
 }
 

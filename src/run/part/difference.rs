@@ -1,10 +1,11 @@
-//! The first setting in which the flags of a part differ from its plan, by its flag and with both values as typed, and what to do.
+//! Settings in which plans differ, by their flags and with both values as typed: of a part and its plan, with what to do, and of two runs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::CommandFactory;
 use crawlmark_harness::plan::{PerHost, RunPlan, ThrottlingPolicy};
+use crawlmark_results::run::report::{PROXY, PROXY_FROM};
 
 use crate::cli::Cli;
 
@@ -21,7 +22,7 @@ const NAMES: [(&str, &str); 9] = [
     ("requests_per_connection", "--max-requests-per-connection (or --disable-keepalive)"),
     ("tls_trust", "the trust in certificates (--cacert, --insecure)"),
     ("tls_client_certificate", "--cert"),
-    ("proxy_from", "--proxy"),
+    ("proxy_from", "the source of the proxy (--proxy or a variable)"),
 ];
 
 /// Name the first setting that differs, with both values if the plan has one, and say what to do.
@@ -75,15 +76,22 @@ fn in_workload(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
     let [was, is] = [plan, own].map(|plan| &plan.workload);
     let keys: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
     let key = keys.into_iter().find(|key| was.get(*key) != is.get(*key))?;
-    let (stem, is_time) = key.strip_suffix("_us").map_or((key.as_str(), false), |stem| (stem, true));
+    Some(of_workload(key, [plan, own]).into())
+}
+
+/// Name a setting of the workload, with its value in both plans.
+fn of_workload(key: &str, plans: [&RunPlan; 2]) -> [Setting; 2] {
+    let (stem, is_time) = key.strip_suffix("_us").map_or((key, false), |stem| (stem, true));
     let flag = stem.replace('_', "-");
     let is_flag = || {
         let command = Cli::command();
         let run = command.find_subcommand("run");
         run.is_some_and(|run| run.get_arguments().any(|argument| argument.get_long() == Some(&flag)))
     };
-    let name = match NAMES.iter().find(|(other, _)| other == key) {
+    let variables = plans.iter().rev().find_map(|plan| plan.workload.get(PROXY_FROM)).filter(|from| *from != "--proxy");
+    let name = match NAMES.iter().find(|(other, _)| *other == key) {
         Some((_, name)) => (*name).to_owned(),
+        None if key == PROXY && variables.is_some() => variables.cloned().unwrap_or_default(),
         None if is_flag() => format!("--{flag}"),
         None => format!("`{key}`"),
     };
@@ -91,7 +99,22 @@ fn in_workload(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
         Some(us) => humantime::format_duration(Duration::from_micros(us)).to_string(),
         None => value.clone(),
     };
-    Some(((name.clone(), was.get(key).map(shown)), (name, is.get(key).map(shown))))
+    plans.map(|plan| (name.clone(), plan.workload.get(key).map(shown)))
+}
+
+/// Name the setting of a plan that its key in `result.json` stands for, with its value in both plans; none if no flag sets it.
+pub(crate) fn in_flags(key: &str, plans: [&RunPlan; 2]) -> Option<(String, [String; 2])> {
+    let key = key.strip_prefix("plan.")?;
+    let [was, is] = if let Some(key) = key.strip_prefix("workload.") {
+        of_workload(key, plans)
+    } else {
+        let stem = key.split('.').next()?.trim_end_matches("_us");
+        // The shape of a load is typed as a rate.
+        let flag = format!("--{}", if stem == "shape" { "rate" } else { stem });
+        let [was, is] = plans.map(|plan| named(plan).into_iter().find(|(name, _)| *name == flag));
+        [was?, is?]
+    };
+    Some((was.0, [was.1, is.1].map(|value| value.unwrap_or_else(|| "not set".to_owned()))))
 }
 
 /// Return a field of the plan that follows from none of the settings above.

@@ -158,6 +158,7 @@ impl PartRun {
         (held, clock): (&HeldSignals, Clock),
         say: impl Fn(&str),
     ) -> Result<SlotTurn<'_>, Error> {
+        self.waits.set(true);
         let attempt = &self.attempt;
         let (part, slots) = (attempt.part().part, attempt.plan.slots);
         let (result, place) = (attempt.directory().result(part), attempt.directory().slots());

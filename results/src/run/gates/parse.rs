@@ -68,6 +68,9 @@ pub enum Fault {
     /// A part that is all or more, and may be meant in percent.
     #[error("`{0}` has no %: write {0}% or {1}, or 100% for all")]
     NoPercent(String, String),
+    /// A part that is more than all.
+    #[error("`{0}` is more than all: write a share of 0% to 100%, as in 1%")]
+    AboveAll(String),
     /// Two conditions.
     #[error("one condition at a time: give the flag once for each")]
     Several,
@@ -220,7 +223,10 @@ fn limit(text: &str, unit: Unit) -> Result<f64, Fault> {
             0.0 => Ok(0.0),
             _ => Err(Fault::NoUnit(text.to_owned())),
         },
-        (Unit::Share, "%") => of(-2),
+        (Unit::Share, "%") => match of(-2)? {
+            part if part > 1.0 => Err(Fault::AboveAll(text.to_owned())),
+            part => Ok(part),
+        },
         (Unit::Share, "") => match of(0)? {
             part if part >= 100.0 => Err(bad()),
             part if part >= 1.0 => Err(Fault::NoPercent(text.to_owned(), of(-2)?.to_string())),
@@ -305,6 +311,7 @@ mod tests {
             ("attempts_rate>1_000 /s", "attempts_rate > 1000", 1_000.0),
             ("errors == 0", "errors == 0", 0.0),
             ("items>=2k", "items >= 2000", 2_000.0),
+            ("budget_utilisation <= 100%", "budget_utilisation <= 100%", 1.0),
             ("valid == true", "valid == true", 1.0),
             ("valid != false", "valid != false", 0.0),
             ("cpu_us_per_attempt < 25us", "cpu_us_per_attempt < 25us", 25.0),
@@ -340,6 +347,7 @@ mod tests {
             ("service_p99 < 250 MB", 15, "`250 MB` is not a valid limit"),
             ("service_p99 < -1ms", 15, "is not a valid limit"),
             ("service_p99 < 1e3ms", 15, "is not a valid limit"),
+            ("error_rate < 150%", 14, "`150%` is more than all: write a share of 0% to 100%"),
             ("throttled_rate < 5", 18, "`5` has no %: write 5% or 0.05, or 100% for all"),
             ("error_rate < 1", 14, "`1` has no %: write 1% or 0.01, or 100% for all"),
             ("error_rate < 100", 14, "write a percentage, or a share below 1"),

@@ -130,13 +130,13 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::ProxyClosed => ("closed by the proxy", Some("see the proxy's log")),
         Kind::ProxyNotSpoken => (
             "proxy protocol not spoken",
-            Some("check the scheme and port of --proxy: http://, socks5:// or socks5h://"),
+            Some("check the scheme and port of the proxy: http://, socks5:// or socks5h://"),
         ),
         Kind::ProxyRefused => ("target refused by the proxy", Some("allow the target in the proxy's rules")),
         Kind::ProxyTargetUnreachable => {
             ("target unreachable from the proxy", Some("check the host and port of the URL, as the proxy reaches them"))
         }
-        Kind::ProxyUnreachable => ("proxy unreachable", Some("start the proxy, or check the host and port of --proxy")),
+        Kind::ProxyUnreachable => ("proxy unreachable", Some("start the proxy, or check its host and port")),
         Kind::RedirectRefused => (
             "redirected to another host",
             Some("crawl the URL that it redirects to, or add one of that host to --urls"),

@@ -62,6 +62,11 @@ impl<'a> LimitEvidence<'a> {
         self.plan.per_host.rate.is_some() && (self.plan.rate.is_none() || self.used < USED * self.binding.rate)
     }
 
+    /// The rate that held requests: `--per-host-rate`, or the crawl-delay that set it; none if it was that of the run.
+    pub(crate) fn rate_per_host(&self) -> Option<&'static str> {
+        self.is_rate_per_host().then(|| per_host_rate(self.plan))
+    }
+
     /// The limit that requests waited for when they had no connection.
     pub(crate) fn for_connection(&self) -> LimitName {
         self.longest(self.is_full)

@@ -69,7 +69,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         if let Some(cut_off) = cut_off(response, service) {
             row = format!("{row}\n{cut_off}");
         }
-        if let Some(dropped) = found_queue_full(report, response, service) {
+        if let Some(dropped) = found_queue_full(report) {
             row = format!("{row}\n{dropped}");
         }
         if let Some(slack) = slack(report) {
@@ -107,12 +107,16 @@ pub(super) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<St
     Some(format!("{what}: each counts as the time it had waited, so figures marked >= are lower bounds"))
 }
 
-/// The number of requests that found the queue full, which no time counts; none without any.
-fn found_queue_full(report: &Report, response: &Latency, service: Option<&Latency>) -> Option<String> {
-    let unsent = response.censored.saturating_sub(service.map_or(0, |service| service.censored));
+/// The number of requests that found the queue full, which no time counts; none without any. Drops are counted for the whole run, and
+/// times after the warm-up: what was due in it and still waits is not told apart.
+fn found_queue_full(report: &Report) -> Option<String> {
+    let censored = |series| report.latency(series).map_or(0, |latency| latency.censored);
+    let unsent = censored(Series::ResponseOk).saturating_sub(censored(Series::ServiceOk));
     let dropped = report.totals.dropped.saturating_sub(unsent);
+    let or_warm = if report.warmup.is_some() { ", or were due in the warm-up" } else { "" };
     (report.plan.run.queue.is_some() && dropped > 0).then(|| {
-        format!("{} found the queue full (--queue): never sent, and not in these times", counted(dropped, "request"))
+        let requests = counted(dropped, "request");
+        format!("{requests} found the queue full (--queue){or_warm}: never sent, and not in these times")
     })
 }
 
@@ -341,7 +345,12 @@ pub(super) fn tables(report: &Report) -> Doc {
     let latency = Clocked::of(report).latency();
     let bounds = latency.and_then(|latency| cut_off(latency, report.latency(Series::ServiceOk)));
     let bounds = bounds.map_or_else(String::new, |bounds| format!("{bounds}; the mean leaves them out."));
-    Doc::default().table(table).note(TOO_FEW).note(bounds).note(if overflow > 0 { beyond } else { String::new() })
+    let queue = found_queue_full(report).map_or_else(String::new, |queue| queue + ".");
+    Doc::default().table(table).note(TOO_FEW).note(bounds).note(queue).note(if overflow > 0 {
+        beyond
+    } else {
+        String::new()
+    })
 }
 
 fn series(name: &str, latency: &Latency) -> Vec<String> {

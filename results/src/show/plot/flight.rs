@@ -1,7 +1,7 @@
 //! Requests in flight, their limits, and the limit that held the shards back.
 
 use super::seconds::{PICTURE, Seconds};
-use crate::run::report::{BindingReport, IntervalRow, Report};
+use crate::run::report::{BindingReport, IntervalRow, LimitEvidence, Report};
 use crate::run::words;
 use crate::show::chart::{Axis, Block, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, Ticks};
 use crawlmark_harness::units::{grouped, rounded_percent};
@@ -9,12 +9,15 @@ use crawlmark_harness::units::{grouped, rounded_percent};
 /// Time that a run may lack of its last second, s: the last answers may end before the time is over.
 const LAST_S: f64 = 0.01;
 
+/// Name of a limit on the rate, unless it is one of each host.
+const RATE: &str = "the requested rate";
+
 /// The part of the time in which something held a shard back.
 type LimitShare = fn(&BindingReport) -> f64;
 
 /// Limits that can hold a shard back, in the order in which they are stacked.
 const LIMITS: [(&str, Role, LimitShare); 6] = [
-    ("the requested rate", Role::Asked, |b| b.rate),
+    (RATE, Role::Asked, |b| b.rate),
     ("connections", Role::Connections, |b| b.concurrency),
     ("throttling", Role::Throttled, |b| b.pause),
     ("the target's quota", Role::Quota, |b| b.target),
@@ -57,7 +60,7 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
         x: seconds.axis("maximum, or mean share,"),
         y: axis,
         height: 64.0,
-        marks: shares(&seconds).into_iter().filter(Mark::is_known).collect(),
+        marks: shares(&seconds, report).into_iter().filter(Mark::is_known).collect(),
     };
     Some(Chart {
         name: "in-flight",
@@ -68,8 +71,8 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
 }
 
 /// Shares of the limits in each step, on top of each other.
-fn shares(seconds: &Seconds<'_>) -> [Mark; 6] {
-    let mut tops: Vec<f64> = Vec::new();
+fn shares(seconds: &Seconds<'_>, report: &Report) -> [Mark; 6] {
+    let (mut tops, evidence): (Vec<f64>, _) = (Vec::new(), LimitEvidence::run(report));
     LIMITS.map(|(name, role, part)| {
         let steps = seconds.means(|row: &IntervalRow| {
             // Of a second in which no shard lived nothing is known.
@@ -84,8 +87,14 @@ fn shares(seconds: &Seconds<'_>) -> [Mark; 6] {
             Some(Block { x: (from, to), y: (bottom, *top), text: String::new() })
         };
         let blocks: Vec<Block> = steps.into_iter().zip(&mut tops).filter_map(block).collect();
-        Mark::new(role, name, Shape::Blocks(merged(&blocks)))
+        Mark::new(role, named(name, &evidence), Shape::Blocks(merged(&blocks)))
     })
+}
+
+/// The name of a limit in this run: of the rate, what set it.
+pub(super) fn named(limit: &'static str, evidence: &LimitEvidence<'_>) -> &'static str {
+    let of_host = evidence.rate_per_host().filter(|_| limit == RATE);
+    of_host.unwrap_or(limit)
 }
 
 /// Blocks of which neighbours of one height are one.
@@ -113,6 +122,7 @@ fn caption(report: &Report) -> String {
             format!(" The {}s were idle for {} of the time.", report.shard_word(), rounded_percent(part))
         }
         Some((name, part)) => {
+            let name = named(name, &LimitEvidence::run(report));
             format!(" Mostly limited by {name} ({} of {}).", rounded_percent(part), words::time_of_parts(report))
         }
         None => String::new(),

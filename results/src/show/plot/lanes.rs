@@ -2,10 +2,11 @@
 
 use super::flight;
 use super::seconds::{LEAST_S, PICTURE, Seconds};
-use crate::run::report::{Course, Report, ShardReport};
+use crate::run::report::{Course, LimitEvidence, Report, ShardReport};
 use crate::show::chart::scale::spoken;
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::text::capital;
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
@@ -203,7 +204,7 @@ fn caption(report: &Report, lagging: Option<u32>) -> String {
             "{} {} {ended}: {part} of the median {word}'s requests{}.{shown}",
             capital(word),
             shard.shard,
-            cause(shard)
+            cause(shard, &report.plan.run)
         );
     }
     let latest = report.shards.iter().filter_map(|shard| Some((shard.shard, greatest_lag(&shard.course)?)));
@@ -222,7 +223,7 @@ fn caption(report: &Report, lagging: Option<u32>) -> String {
 }
 
 /// Explain from a shard's own figures why it was slow.
-fn cause(shard: &ShardReport) -> String {
+fn cause(shard: &ShardReport, plan: &RunPlan) -> String {
     if shard.fault.is_some() {
         return String::new();
     }
@@ -237,6 +238,7 @@ fn cause(shard: &ShardReport) -> String {
             (Some(us), _) if us >= LATE_US => format!("; its send delay was up to {}", micros(us)),
             (_, Some(("idle", part))) => format!(", idle {} of the time", rounded_percent(part)),
             (_, Some((limit, part))) => {
+                let limit = flight::named(limit, &LimitEvidence::shard(plan, shard));
                 format!(", mostly ({} of the time) limited by {limit}", rounded_percent(part))
             }
             _ => String::new(),

@@ -124,7 +124,7 @@ pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<Pr
     let why = |probe: &ProbeReport| {
         let why = match (probe.seen, refused(probe.rate_per_s)) {
             (ProbeResult::Pass, Some(limit)) => format!(
-                "{BY_BURST}: in probes where it refused requests, the target accepted {limit:.0}/s, less than {:.0}/s",
+                "{BY_BURST}: once that is used up, the target accepts only {limit:.0}/s, so longer probes of {:.0}/s fail",
                 probe.rate_per_s
             ),
             (ProbeResult::Void, Some(limit)) if probe.bunched => {

@@ -79,15 +79,23 @@ pub fn journal_line(line: &impl Serialize) -> Result<String, serde_json::Error> 
 }
 
 /// List the differences between two searches, by flag and with both values: why one cannot go on from the other. Of the machines only
-/// what makes another one of them: limits and the kernel's settings may change.
+/// what makes another one of them: limits and the kernel's settings may change. `unsaved` names the flags whose values are not saved,
+/// which only their fingerprint tells apart.
 #[must_use]
-pub fn searches_differ(saved: &SearchHead, asked: &SearchHead) -> Vec<String> {
+pub fn searches_differ(saved: &SearchHead, asked: &SearchHead, unsaved: &[String]) -> Vec<String> {
     let differ = fields(saved).into_iter().zip(fields(asked)).filter(|(saved, asked)| saved != asked);
-    differ.map(|((name, saved), (_, asked))| format!("{name} {saved} before, {asked} now")).collect()
+    let mut differ: Vec<String> =
+        differ.map(|((name, saved), (_, asked))| format!("{name} {saved} before, {asked} now")).collect();
+    // Flags that can be seen to differ have another fingerprint, too.
+    if saved.fingerprint != asked.fingerprint && saved.question.what == asked.question.what {
+        let flags = if unsaved.is_empty() { "the flags".to_owned() } else { unsaved.join(" or ") };
+        differ.push(format!("the value of {flags} (not saved) is another one now"));
+    }
+    differ
 }
 
 /// Name and value of each property that searches are told apart by, as typed where it is a flag.
-fn fields(head: &SearchHead) -> [(&'static str, String); 12] {
+fn fields(head: &SearchHead) -> [(&'static str, String); 11] {
     let Question { what, objectives, by_default, arrivals, bounds, warmup_s, probe_s, seed } = &head.question;
     let cpu = head.environment.cpu_model.as_deref().unwrap_or("unknown");
     [
@@ -102,6 +110,5 @@ fn fields(head: &SearchHead) -> [(&'static str, String); 12] {
         ("--seed", seed.to_string()),
         ("crawlmark", head.crawlmark_version.clone()),
         ("machine", format!("{cpu}, {} cores", head.environment.cores)),
-        ("hash of the flags' values and of the list of URLs", head.fingerprint.to_string()),
     ]
 }

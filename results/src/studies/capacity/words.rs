@@ -3,10 +3,10 @@
 use crawlmark_harness::units::grouped;
 
 use super::probe::STARVED;
-use super::search::{ProbeResult, RateState};
+use super::search::{ProbeKind, ProbeResult, RateState};
 use super::{
-    BY_BURST, Capacity, Cause, FILE, Hidden, Pace, ProbeReport, Question, RateReport, SearchOutcome, backlog, credit,
-    times_s, unevenness, used_up,
+    BY_BURST, Capacity, Cause, FILE, Hidden, LEAST_SECONDS, MEDIANS_FROM, Pace, ProbeReport, RateReport, SearchOutcome,
+    backlog, credit, times_s, unevenness, used_up,
 };
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
@@ -20,6 +20,12 @@ fn rate(per_s: f64) -> String {
 
 /// A wait that the target asked for that is worth a word, s.
 const LONG: f64 = 10.0;
+
+/// Results of probes that failed.
+const FAILED: [ProbeResult; 2] = [ProbeResult::Fail, ProbeResult::Collapse];
+
+/// Next step after a search that was cut short.
+const GO_ON: &str = "to continue, repeat the command with --resume and the directory of this result";
 
 /// Share of not-found responses from which on it is reported.
 const MANY_MISSING: f64 = 0.01;
@@ -82,13 +88,13 @@ fn sentence(capacity: &Capacity) -> String {
     let busy = limited_by(capacity);
     let span = if lasts.is_empty() { String::new() } else { format!(" for {lasts}") };
     match (capacity.outcome, &pass, &fail) {
-        (SearchOutcome::Found, Some(_), Some(fail))
-            if let Some(limit) = capacity.limit_per_s.filter(|limit| Some(*limit) == capacity.capacity_per_s) =>
+        (SearchOutcome::Found, Some(pass), Some(fail))
+            if capacity.limit_per_s.is_some() && capacity.limit_per_s == capacity.capacity_per_s =>
         {
             format!(
                 "Capacity: {} for {lasts}, the target's limit: it refuses requests above that rate, after any burst that it \
-                 allows (objectives broken at {fail}). Limits over longer periods were not tested.",
-                rate(limit)
+                 allows (objectives broken at {fail} offered). Limits over longer periods were not tested.",
+                sustained(pass)
             )
         }
         (SearchOutcome::Found, Some(pass), Some(fail)) => {
@@ -225,7 +231,7 @@ impl StudyResult for Capacity {
             .headline(severity(self.outcome), &capacity_headline(self))
             .facts(rows(self))
             .table(table(self))
-            .text("Probes: + passed, - failed, ? void; short: tried only by short probes while rates were doubled.")
+            .text(legend(self))
             .in_files()
             .plot("plots/capacity.svg", "Latency against rate")
             .text(format!(
@@ -286,23 +292,37 @@ fn table(capacity: &Capacity) -> Table {
     }
 }
 
+/// Explain the marks of the table.
+fn legend(capacity: &Capacity) -> String {
+    let few = if capacity.rates.iter().any(|rate| rate.response_p99_us.is_none()) {
+        " \"-\": fewer than 1,000 good responses in a probe are too few for a p99 (use a longer --probe); an objective on it is judged \
+         by the number of slower ones."
+    } else {
+        ""
+    };
+    format!(
+        "Probes: + passed, - failed, ? void; short: only short probes, made while rates were doubled, which + and - leave out.{few}"
+    )
+}
+
+/// Return the rates between which the capacity lies, and their distance; none unless one passes and one fails.
+fn interval(capacity: &Capacity) -> Option<String> {
+    let (pass, fail) = capacity.passes_at_per_s.zip(capacity.fails_at_per_s)?;
+    let (apart, wanted) = ((fail / pass - 1.0) * 100.0, capacity.question.bounds.precision * 100.0);
+    let wider = if apart > wanted + 0.1 && capacity.outcome == SearchOutcome::Found {
+        ": between them, some probes passed and some failed, so the capacity is not known more closely"
+    } else {
+        ""
+    };
+    Some(format!("{} to {} offered, {apart:.1} % apart (--precision {wanted}%){wider}", rate(pass), rate(fail)))
+}
+
 /// Return the rows of the summary.
 fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     let question = &capacity.question;
     let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
     let mut rows = vec![("target", what.to_owned()), ("objectives", question.objectives.join(", "))];
-    if let (Some(least), Some(pass), Some(fail)) =
-        (capacity.at_least_per_s, capacity.passes_at_per_s, capacity.fails_at_per_s)
-    {
-        let width = |from: f64| (fail / from - 1.0) * 100.0;
-        let wider = if width(pass) > question.bounds.precision * 100.0 + 0.1 && capacity.outcome == SearchOutcome::Found
-        {
-            ": between them, some probes passed and some failed, so the capacity is not known more closely"
-        } else {
-            ""
-        };
-        rows.push(("interval", format!("{} to {}, {:.1} % apart{wider}", rate(least), rate(fail), width(least))));
-    }
+    rows.extend(interval(capacity).map(|interval| ("interval", interval)));
     let of_pass =
         |probe: &&ProbeReport| Some(probe.rate_per_s) == capacity.passes_at_per_s && probe.seen == ProbeResult::Pass;
     let missing =
@@ -328,20 +348,29 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         ));
     }
     if let Some(limit) = capacity.limit_per_s {
-        rows.push(("limit", format!("in probes where it refused requests, the target accepted {}", rate(limit))));
+        rows.push((
+            "limit",
+            format!("in probes where it refused requests, the target accepted at least {}", rate(limit)),
+        ));
     }
     if let Some(knee) = capacity.knee {
         let (at, us) = (rate(knee.rate_per_s), micros(knee.us));
         rows.push(("knee", format!("p99 of the response time rises sharply above {at}, where it is {us}")));
     }
-    let count = |wanted: &[ProbeResult]| capacity.probes.iter().filter(|probe| wanted.contains(&probe.seen)).count();
-    let (all, passed, void) = (capacity.probes.len(), count(&[ProbeResult::Pass]), count(&[ProbeResult::Void]));
-    let failed = count(&[ProbeResult::Fail, ProbeResult::Collapse]);
+    let of = |wanted: &'static [ProbeResult]| capacity.probes.iter().filter(|probe| wanted.contains(&probe.seen));
+    let count = |wanted| of(wanted).count();
+    let short = |wanted| match of(wanted).filter(|probe| probe.kind == ProbeKind::Scout).count() {
+        0 => String::new(),
+        short => format!(" ({short} short)"),
+    };
+    let (all, void) = (capacity.probes.len(), count(&[ProbeResult::Void]));
+    let passed = format!("{} passed{}", count(&[ProbeResult::Pass]), short(&[ProbeResult::Pass]));
+    let failed = format!("{} failed{}", count(&FAILED), short(&FAILED));
     let said_nothing =
         if void > 0 { format!(", {void} void (limited by this client or disturbed)") } else { String::new() };
     let lost = count(&[ProbeResult::Lost]);
     let did_not_end = if lost > 0 { format!(", {lost} did not end") } else { String::new() };
-    rows.push(("probes", format!("{all}: {passed} passed, {failed} failed{said_nothing}{did_not_end}")));
+    rows.push(("probes", format!("{all}: {passed}, {failed}{said_nothing}{did_not_end}")));
     rows.extend(capacity.probes.iter().filter(|probe| probe.seen == ProbeResult::Lost).map(|probe| {
         let (number, at) = (probe.number, rate(probe.rate_per_s));
         ("lost", format!("probe {number} at {at}{}", why(probe)))
@@ -355,7 +384,10 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     {
         rows.push(("void", why.clone()));
     }
-    let by_burst = |probe: &ProbeReport| probe.reasons.first().filter(|why| why.starts_with(BY_BURST)).cloned();
+    let by_burst = |probe: &ProbeReport| {
+        let why = probe.reasons.first().filter(|why| why.starts_with(BY_BURST))?;
+        Some(format!("probe {} at {} {why}", probe.number, rate(probe.rate_per_s)))
+    };
     rows.extend(capacity.probes.iter().rev().find_map(by_burst).map(|why| ("burst", why)));
     let labels = std::iter::once("caveat").chain(std::iter::repeat(""));
     rows.extend(labels.zip(unseen(capacity)));
@@ -363,10 +395,10 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         let promise = capacity.probes.last().map(|probe| probe.longest_promise_s).filter(|promise| *promise >= LONG);
         let asked = promise
             .map_or_else(String::new, |promise| format!(": the target asked for a wait of {}", micros(promise * 1e6)));
-        rows.push(("note", format!("the time for the search (--budget) was used up{asked}; continue with --resume")));
+        rows.push(("note", format!("the time for the search (--budget) was used up{asked}; {GO_ON}")));
     }
     if capacity.interrupted {
-        rows.push(("note", "the search was interrupted; continue with --resume".to_owned()));
+        rows.push(("note", format!("the search was interrupted; {GO_ON}")));
     }
     rows
 }
@@ -394,12 +426,14 @@ fn unseen(capacity: &Capacity) -> Vec<String> {
              this client sent some up to {lag} late."
         ));
     }
-    unseen.extend(capacity.hidden().iter().map(|hidden| unseen_by(hidden, question)));
+    // A queue that answered all that was accepted hides nothing.
+    let hides = |hidden: &&Hidden| hidden.cause != Cause::Queue || Some(hidden.least_per_s) < capacity.capacity_per_s;
+    unseen.extend(capacity.hidden().iter().filter(hides).map(|hidden| unseen_by(hidden, capacity)));
     unseen
 }
 
 /// A lower capacity that the probes could not exclude.
-fn unseen_by(hidden: &Hidden, question: &Question) -> String {
+fn unseen_by(hidden: &Hidden, capacity: &Capacity) -> String {
     let least = rate(hidden.least_per_s);
     match hidden.cause {
         Cause::Refusals { let_through_per_s, wait_s } => {
@@ -422,26 +456,23 @@ fn unseen_by(hidden: &Hidden, question: &Question) -> String {
              probe. A longer --probe would show it.",
             (part * 100.0).ceil()
         ),
-        Cause::Queue => {
-            let until = backlog(question).map_or_else(
-                || "at any rate, because no objective is on a time".to_owned(),
-                |part| {
-                    format!(
-                        "up to {:.0} % above the capacity, because times exceed the objective only after the end of a probe",
-                        part * 100.0
-                    )
-                },
-            );
-            format!(
-                "a queue that grows may go unseen {until}. Growth can be seen only at {GROWTH_FROM} or more, in probes of at least four \
-                 whole seconds after the warm-up. The target sustained at least {least}."
-            )
-        }
+        Cause::Queue => format!(
+            "the capacity may be as low as {least}, because a target that queues responds late only after some time, and the probes end \
+             before that. {}",
+            queue_remedy(capacity)
+        ),
     }
 }
 
-/// Lowest rate at which growing times can be seen, in words.
-const GROWTH_FROM: &str = "40/s";
+/// Remedy for probes that are too short to see a queue grow.
+fn queue_remedy(Capacity { question, passes_at_per_s, .. }: &Capacity) -> String {
+    let probe_s = LEAST_SECONDS + usize::from(question.warmup_s.fract() > 0.0);
+    match passes_at_per_s.is_some_and(|pass| pass >= MEDIANS_FROM) {
+        true => format!("Use --probe {probe_s}s or more to see it."),
+        false if backlog(question).is_none() => "Add an objective on a time (--slo-p99).".to_owned(),
+        false => format!("Fewer than {MEDIANS_FROM:.0} requests/s show it only in a longer --probe."),
+    }
+}
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of requests")]
 fn grouped_up(count: f64) -> String {

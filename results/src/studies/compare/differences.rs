@@ -28,6 +28,20 @@ pub struct Incomparable {
     because: &'static str,
 }
 
+impl Incomparable {
+    /// Key in `result.json` of what differs.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.what
+    }
+
+    /// Name it by its flag, with the values of base and candidate as typed.
+    #[must_use]
+    pub fn by_flag(self, what: String, [base, candidate]: [String; 2]) -> Self {
+        Self { what, base, candidate, ..self }
+    }
+}
+
 /// Keys that make two results incomparable when they differ, and why.
 const DECISIVE: [(&str, &str); 7] = [
     ("plan.arrivals", "an open loop's times count waits that a closed loop does not make"),

@@ -73,10 +73,11 @@ fn dropped(evidence: &Evidence<'_>, limits: &[LimitName], why: impl Fn(LimitName
     let beyond = evidence.shards.iter().filter(is_by).filter_map(|shard| Some((shard, part(shard)?)));
     CheckResult::perhaps(Worst::of(beyond.filter(|(_, part)| *part > DROPPED)).map(|worst| {
         format!(
-            "{} never sent {} of the requests that were due ({}) because {}",
-            worst.who(),
+            "shard {} never sent {} of the requests that were due ({}){} because {}",
+            worst.shard.shard,
             rounded_percent(worst.reading),
             grouped(worst.shard.totals.dropped),
+            worst.and_others(),
             why(limit(worst.shard))
         )
     }))

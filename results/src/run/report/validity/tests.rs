@@ -840,6 +840,12 @@ fn g_requests_that_were_due() {
         dropped(run, 11);
     });
     passes(|run| dropped(run, 10));
+    let both = "shard 1 never sent 90 % of the requests that were due (900), and 1 other shard up to as much because";
+    trips(Verdict::ConcurrencyLimited, &[both], |run| {
+        dropped(run, 900);
+        (run.shards[0].totals.dropped, run.shards[0].scheduled, run.shards[0].totals.attempts) =
+            (500, Some(1_000), 500);
+    });
     trips(
         Verdict::Incomplete,
         &["shard 1 scheduled 1001 requests, of which 1000 were sent, 0 dropped and 0 postponed"],

@@ -19,6 +19,15 @@ impl<'a> Worst<'a> {
         Some(Self { shard, reading, others: beyond.len() - 1 })
     }
 
+    /// Say that other shards come near to its figure; nothing if there are none.
+    pub(super) fn and_others(&self) -> String {
+        match self.others {
+            0 => String::new(),
+            1 => ", and 1 other shard up to as much".to_owned(),
+            others => format!(", and {others} other shards up to as much"),
+        }
+    }
+
     /// `shard 3`, or `shard 3 (and 2 others)`.
     pub(super) fn who(&self) -> String {
         let number = self.shard.shard;
