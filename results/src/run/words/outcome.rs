@@ -3,6 +3,7 @@
 use super::failures::{causes_in_words, causes_named, clause, error_share, suspect};
 use super::finding::{RunEvent, client_fault, event, finding, is_client_slow, limit, starved};
 use super::gates::{brief, margin, parts, seen, value};
+use super::merged;
 use super::rows::{ended_in_warmup, is_unsent};
 use super::stalls::Stalls;
 use crate::run::report::{CommandLine, GateReport, Report, ShardReport, Verdict, thresholds};
@@ -165,7 +166,7 @@ fn missing(report: &Report) -> Option<String> {
         report.shards.iter().filter_map(|shard| Some((shard, shard.fault.as_deref()?))).collect();
     let dead_in_words = match &dead[..] {
         [] => None,
-        several if report.merged.is_some() => Some(counted(several.len() as u64, "part") + " without a result"),
+        _ if report.merged.is_some() => merged::missing(report),
         [(shard, fault)] => Some(death(shard, fault)),
         several => Some(counted(several.len() as u64, "shard") + " died"),
     };

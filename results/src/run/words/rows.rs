@@ -58,7 +58,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("budget", budget_row(report, budget)));
     }
     if let Some(budget) = &report.host_budget {
-        rows.push(("per host", host_budget_row(budget, report.shard_word())));
+        rows.push(("per host", host_budget_row(report, budget)));
     }
     let limits = limited_by(&report.binding, budget_flag(report));
     let note = if merged::is_partly_used(report) { format!(" of {}", merged::time(report)) } else { String::new() };
@@ -372,25 +372,24 @@ fn ledger(report: &Report) -> String {
 }
 
 fn budget_row(report: &Report, budget: &BudgetReport) -> String {
-    let word = report.shard_word();
     let row = format!(
         "{}, {} used{}; {}",
         rate_in_words(&budget.rate),
         rounded_percent(budget.utilisation),
         merged::idle_budget(report, budget.utilisation),
-        kept(budget.kept, budget.unaudited_shards, word)
+        kept(report, budget.kept, budget.unaudited_shards)
     );
-    audited(row, (budget.worst_window.as_ref(), &budget.busiest), word)
+    audited(row, (budget.worst_window.as_ref(), &budget.busiest), report.shard_word())
 }
 
-fn host_budget_row(budget: &HostBudgetReport, word: &str) -> String {
+fn host_budget_row(report: &Report, budget: &HostBudgetReport) -> String {
     let row = format!(
         "{} and at most {} at once for each; {}",
         rate_in_words(&budget.rate),
         grouped(budget.burst),
-        kept(budget.kept, budget.unaudited_shards, word)
+        kept(report, budget.kept, budget.unaudited_shards)
     );
-    audited(row, (budget.worst_window.as_ref(), &budget.busiest), word)
+    audited(row, (budget.worst_window.as_ref(), &budget.busiest), report.shard_word())
 }
 
 /// Adds the windows that were looked at.
@@ -420,17 +419,26 @@ fn audited(mut row: String, (worst, busiest): (Option<&WindowReport>, &[BusiestR
     row
 }
 
-fn kept(kept: bool, unaudited_shards: usize, word: &str) -> String {
-    match (kept, unaudited_shards) {
-        (true, 0) => "never exceeded in any window".to_owned(),
-        (true, missing) => {
-            format!(
-                "never exceeded in any window ({} ended early and could not be checked)",
-                counted(missing as u64, word)
-            )
-        }
-        (false, _) => "EXCEEDED".to_owned(),
+fn kept(report: &Report, kept: bool, unaudited_shards: usize) -> String {
+    match unaudited(report, unaudited_shards) {
+        _ if !kept => "EXCEEDED".to_owned(),
+        None => "never exceeded in any window".to_owned(),
+        Some(unaudited) => format!("never exceeded in any window ({unaudited})"),
     }
+}
+
+/// Describe the shards whose use of a budget is unknown: `1 shard ended early and could not be checked`; none without any.
+pub(crate) fn unaudited(report: &Report, shards: usize) -> Option<String> {
+    let missing = report.merged.as_ref().map_or(0, |merged| merged.missing_parts as usize).min(shards);
+    let missing_parts = merged::missing(report).filter(|_| missing > 0).map(|parts| {
+        // A part that never began sent nothing.
+        let is_unknown = parts.ends_with("result");
+        if is_unknown { parts + " could not be checked" } else { parts }
+    });
+    let ended = (shards > missing).then(|| counted((shards - missing) as u64, report.shard_word()));
+    let ended = ended.map(|shards| shards + " ended early and could not be checked");
+    let unaudited: Vec<String> = missing_parts.into_iter().chain(ended).collect();
+    (!unaudited.is_empty()).then(|| unaudited.join(", "))
 }
 
 /// CPU of the shards per request, µs, over those that reported it; none when none did, and without requests.
@@ -450,8 +458,8 @@ fn client(report: &Report) -> String {
         }
         None => "CPU and memory unknown: no shard reported them".to_owned(),
     };
-    if report.merged.is_some() {
-        return format!("{}, {used}", counted(report.shards.len() as u64, "part"));
+    if let Some(parts) = &report.merged {
+        return format!("{}, {used}", merged::parts(parts));
     }
     let shards = counted(report.shards.len() as u64, "shard");
     format!("{shards}, {used}; supervisor {} of a core", rounded_percent(report.supervisor.cpu_share))
