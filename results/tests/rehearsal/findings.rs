@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crawlmark_harness::plan::OnThrottle;
 use crawlmark_results::export::{Format, export};
-use crawlmark_results::run::report::{BindingReport, Verdict};
+use crawlmark_results::run::report::{BindingReport, Group, GroupRow, Verdict};
 use serde_json::Value;
 
 use super::outcomes::{judged, shown};
@@ -53,7 +53,7 @@ fn a_finding_says_what_held_and_nothing_else() {
     let paced = |s| RunPlan { rate: Some(per_s(30)), ..closed(8, s) };
     let few = RunPlan { duration: None, rate: None, arrivals: Arrivals::Asap, ..run_of(1, 64, 5) };
     let warm = RunPlan { warmup: 5 * S, ..few.clone() };
-    let cases: [(&str, RunPlan, Takes, Answer, Verdict, &str); 12] = [
+    let cases: [(&str, RunPlan, Takes, Answer, Verdict, &str); 13] = [
         (
             "more than half cut off",
             cut(100 * MS, closed(250, 4)),
@@ -110,6 +110,20 @@ fn a_finding_says_what_held_and_nothing_else() {
             Verdict::TargetLimited,
             "No good response from 4 s to 7 s",
         ),
+        (
+            "a failure before the last good response",
+            RunPlan { warmup: 3 * S, ..paced(8) },
+            fast,
+            |_, sent| {
+                if sent.0 < 6_000_000_000 {
+                    between::<5_100, 5_200>(sent, Outcome::Rejected)
+                } else {
+                    (Outcome::Rejected, GOOD.1)
+                }
+            },
+            Verdict::TargetLimited,
+            "No good response from 6.00 s on",
+        ),
         ("a warm-up only", warm, fast, good, Verdict::NothingMeasured, "Nothing was measured: the run ended"),
         (
             "refused",
@@ -138,6 +152,38 @@ fn a_finding_says_what_held_and_nothing_else() {
         (!is_right).then(|| format!("{name}: {is:?} {said} {:?}", report.validity.reasons))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn hosts_that_are_down_are_named_beside_others_that_had_nothing_left_to_send() {
+    let plan = RunPlan { rate: Some(per_s(30)), ..closed(8, 8) };
+    let mut report =
+        run_against(&plan, &[], fast, |_, sent| between::<4_000, 8_000>(sent, Outcome::Rejected)).report(&plan);
+    let ok = report.ledger.ok;
+    let failed = report.totals.attempts - ok;
+    let row = |n, ok, errors| GroupRow {
+        group: Group::Host(Some(n)),
+        name: Some(format!("{n}.test")),
+        attempts: ok + errors,
+        ok,
+        not_found: 0,
+        throttled: 0,
+        errors,
+        p50_us: None,
+        p99_us: None,
+        limited_by: None,
+    };
+    report.plan.run.per_host.hosts = 3;
+    let mut said = |rows| {
+        report.by_host = rows;
+        shown(&report, "outcome")
+    };
+    let one = said(vec![row(0, ok, 0), row(1, 0, failed)]);
+    assert!(one.contains(&format!("ll {failed} requests to 1.test failed: ")), "{one}");
+    let two = said(vec![row(0, ok, 0), row(1, 0, failed - 1), row(2, 0, 1)]);
+    assert!(two.contains(&format!("ll {failed} requests to 2 of 3 hosts failed: ")), "{two}");
+    let others = said(vec![row(0, ok, 1), row(1, 0, failed - 1)]);
+    assert!(others.contains("o good response from "), "{others}");
 }
 
 #[test]

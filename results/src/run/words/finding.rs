@@ -1,16 +1,16 @@
 //! Finding of a run in one sentence: what went wrong or set its pace, from the times that were limited.
 
-use super::failures::{causes, causes_in_words, clause, cut_off_share, remedy, said, suspect};
+use super::failures::{causes, causes_in_words, causes_named, clause, cut_off_share, remedy, said, suspect};
 use super::merged;
 use super::outcome::shortfall;
 use super::rows::{IDLE, budget_flag, ended_in_warmup, is_unsent, limits};
 use super::stalls::{Stalls, notable, stalls};
 use crate::run::report::{
-    BindingReport, IntervalRow, Report, ShardReport, Validity, Verdict, connections_in_words, is_full, longer,
-    thresholds,
+    BinRow, BindingReport, GroupRow, IntervalRow, Report, ShardReport, Validity, Verdict, connections_in_words,
+    is_full, longer, thresholds,
 };
 use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
-use crawlmark_harness::stats::{Counters, Series};
+use crawlmark_harness::stats::{AnswerBins, Counters, Series};
 use crawlmark_harness::units::rounded_percent;
 
 /// Part of the time that a limit held from which on it is named.
@@ -60,8 +60,8 @@ impl RunEvent {
 
 /// The event of a run; none of one that went on as it began, and of one that sent nothing.
 pub(super) fn event(report: &Report) -> Option<RunEvent> {
-    let candidates: [fn(&Report) -> Option<RunEvent>; 6] =
-        [unmeasured, without_success, silence, stalled, throttled, failures];
+    let candidates: [fn(&Report) -> Option<RunEvent>; 7] =
+        [unmeasured, without_success, hosts_down, silence, stalled, throttled, failures];
     (!is_unsent(report)).then(|| candidates.into_iter().find_map(|candidate| candidate(report))).flatten()
 }
 
@@ -136,6 +136,25 @@ fn without_success(report: &Report) -> Option<RunEvent> {
     Some(RunEvent::new(report, title))
 }
 
+/// Some of several hosts gave no good response while the others failed no request.
+pub(super) fn hosts_down(report: &Report) -> Option<RunEvent> {
+    let is_down = |row: &&GroupRow| row.errors > 0 && row.ok + row.not_found + row.throttled == 0;
+    let down: Vec<&GroupRow> = report.by_host.iter().filter(is_down).collect();
+    let failed: u64 = down.iter().map(|row| row.errors).sum();
+    let others_failed = report.by_host.iter().map(|row| row.errors).sum::<u64>() - failed;
+    // Those of a row for many hosts may not all be down.
+    let are_named = down.iter().all(|row| row.name.is_some());
+    if down.is_empty() || !are_named || others_failed > 0 || clause(report).is_none() {
+        return None;
+    }
+    let hosts = match &down[..] {
+        [GroupRow { name: Some(host), .. }] => host.clone(),
+        several => format!("{} of {}", several.len(), counted(report.plan.run.per_host.hosts.into(), "host")),
+    };
+    let causes = causes_named(report).map_or_else(String::new, |causes| format!(": {causes}"));
+    Some(RunEvent::new(report, format!("all {} to {hosts} failed{causes}", counted(failed, "request"))))
+}
+
 /// A target that stalled for a notable part of the time.
 fn stalled(report: &Report) -> Option<RunEvent> {
     let stalls = Stalls::of(report);
@@ -175,9 +194,11 @@ fn silence(report: &Report) -> Option<RunEvent> {
     if !is_last {
         return Some(RunEvent::new(report, format!("no good response from {first} s to {last} s{causes}")));
     }
-    // The first failure may have been a part of a second before.
+    // The first failure may have been a part of a second before, and good responses may have come after it.
     let failed_s = report.failures.values().map(|seen| seen.first_s).fold(f64::INFINITY, f64::min);
-    let from_s = if (first as f64 - 1.0..first as f64).contains(&failed_s) { failed_s } else { first as f64 };
+    let partly = measured.iter().map(|(row, _)| *row).find(|row| row.start_s + 1 == first);
+    let is_near = (first as f64 - 1.0..first as f64).contains(&failed_s);
+    let from_s = partly.filter(|_| is_near).map_or(first as f64, |row| failed_s.max(last_good_s(row)));
     let title = format!("no good response from {} on{causes}", seconds(from_s));
     let before = || measured.iter().map(|(row, _)| *row).filter(|row| row.start_s + 1 < first);
     let good: u64 = before().map(|row| row.ok + row.not_found).sum();
@@ -189,6 +210,16 @@ fn silence(report: &Report) -> Option<RunEvent> {
     let advice = if good > 0 { Some("Check whether the target still runs, and its log") } else { remedy(report) };
     let details = until.into_iter().chain(advice.map(capital)).collect::<Vec<_>>().join(". ");
     Some(RunEvent { title, details: Some(details).filter(|text| !text.is_empty()), is_down: true, is_cause: true })
+}
+
+/// Return a time in a second after which no good response came in it: the end of its last bin with one, s since the start.
+fn last_good_s(row: &IntervalRow) -> f64 {
+    let end_s = |last: Option<usize>, count: usize| last.map_or(0.0, |last| (last + 1) as f64 / count as f64);
+    let answered = row.answers_in_bins().map(|bins| bins.collect::<Vec<_>>());
+    let answered_s = answered.map(|bins| end_s(bins.iter().rposition(|answers| *answers > 0), AnswerBins::COUNT));
+    let is_good = |bin: &BinRow| bin.counts.ok + bin.counts.not_found > 0;
+    let good_s = row.bins.as_ref().map(|bins| end_s(bins.iter().rposition(is_good), bins.len()));
+    row.start_s as f64 + answered_s.into_iter().chain(good_s).fold(1.0, f64::min)
 }
 
 fn failures(report: &Report) -> Option<RunEvent> {
