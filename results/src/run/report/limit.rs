@@ -112,6 +112,33 @@ impl<'a> LimitEvidence<'a> {
     }
 }
 
+/// Words for the two limits whose time has several possible sources: the engine counts these as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LimitWords {
+    /// Words for the time that a rate held.
+    pub(crate) rate: &'static str,
+    /// Words for the time of the target's quota, or of what `--adaptive` found.
+    pub(crate) target: &'static str,
+}
+
+impl LimitWords {
+    /// Words for a run whose plan is not known.
+    pub(crate) const ANY: Self = Self { rate: "the rate", target: "--adaptive or the target's quota" };
+
+    /// Words for a run.
+    pub(crate) fn of(report: &Report) -> Self {
+        let plan = &report.plan.run;
+        let rate = if LimitEvidence::run(report).is_rate_per_host() { per_host_rate(plan) } else { "--rate" };
+        Self { rate, target: quota(plan, report.totals.throttled) }
+    }
+}
+
+/// The limit that counts as the target's, after so many throttled responses. Without any, `--adaptive` has found no limit of the target, and
+/// is still adding requests.
+pub(crate) const fn quota(plan: &RunPlan, throttled: u64) -> &'static str {
+    if plan.throttling.adaptive.is_some() && throttled == 0 { "--adaptive" } else { "the target's quota" }
+}
+
 impl LimitName {
     /// Object of "waited for".
     pub(crate) fn words(self, plan: &RunPlan) -> &'static str {

@@ -2,22 +2,30 @@
 
 use std::fmt::{Display, Write};
 
-use super::outcome::{SIGINT, STORAGE_FAILURE};
+use super::finding::is_client_slow;
+use super::outcome::STORAGE_FAILURE;
 use super::{merged, saved, times};
 use crate::run::report::{
-    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, LimitEvidence, PROXY, Report, RobotsReport,
-    TLS_TRUST, ThrottlingReport, UNVERIFIED, WindowReport, Witness, per_host_rate,
+    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, LimitWords, PROXY, Report, RobotsReport,
+    TLS_TRUST, ThrottlingReport, UNVERIFIED, WindowReport, Witness,
 };
 use crate::show::text::{bytes, counted, decimal, grouped, micros, rate_in_words, seconds};
+use crawlmark_harness::process::signal_in_words;
 use crawlmark_harness::stats::{Series, TlsCounts};
 use crawlmark_harness::supervisor::Moved;
 use crawlmark_harness::units::rounded_percent;
+
+/// Name of the time in which all connections were in use.
+const CONNECTIONS: &str = "connections";
 
 /// Name of the time in which no limit held.
 pub(super) const IDLE: &str = "idle";
 
 /// A limit that was binding for less than this part of the time is not worth a word.
 const SHOWN: f64 = 0.0005;
+
+/// Note on connections in use when this client was slow.
+const SLOW: &str = "\nthis client was slow, so its connections were in use for longer (see Validity)";
 
 /// Return the summary of a run: names and values of one or several lines.
 pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
@@ -60,9 +68,10 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if let Some(budget) = &report.host_budget {
         rows.push(("per host", host_budget_row(report, budget)));
     }
-    let limits = limited_by(&report.binding, budget_flag(report));
+    let limits = limited_by(&report.binding, LimitWords::of(report));
     let note = if merged::is_partly_used(report) { format!(" of {}", merged::time(report)) } else { String::new() };
-    rows.push(("limited by", limits + &note));
+    let slow = if is_slow_with_connections(report) { SLOW } else { "" };
+    rows.push(("limited by", limits + &note + slow));
     if report.moved != Moved::default() {
         rows.push(("moved", moved(&report.moved)));
     }
@@ -94,6 +103,12 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("witness", witness_row(witness, report.plan.run.workload.contains_key(PROXY))));
     }
     rows
+}
+
+/// True if this client was slow and its connections seem to be the limit.
+fn is_slow_with_connections(report: &Report) -> bool {
+    let [(_, longest), ..] = limits(&report.binding, LimitWords::of(report));
+    is_client_slow(report) && longest == CONNECTIONS
 }
 
 /// True if nothing was sent, and nothing was to be.
@@ -253,19 +268,14 @@ fn tls(report: &Report) -> Option<String> {
     Some(row)
 }
 
-/// The flag of the rate that limited a run.
-pub(super) fn budget_flag(report: &Report) -> &'static str {
-    if LimitEvidence::run(report).is_rate_per_host() { per_host_rate(&report.plan.run) } else { "--rate" }
-}
-
 /// Limits by their names, the one that set the pace for longest first.
-pub(crate) fn limits(binding: &BindingReport, flag: &'static str) -> [(f64, &'static str); 6] {
+pub(crate) fn limits(binding: &BindingReport, words: LimitWords) -> [(f64, &'static str); 6] {
     let BindingReport { rate, concurrency, pause, target, storage, idle } = *binding;
     let mut parts = [
-        (rate, flag),
-        (concurrency, "connections"),
+        (rate, words.rate),
+        (concurrency, CONNECTIONS),
         (pause, "throttle pauses"),
-        (target, "the target's quota"),
+        (target, words.target),
         (storage, "storing results"),
         (idle, IDLE),
     ];
@@ -274,8 +284,8 @@ pub(crate) fn limits(binding: &BindingReport, flag: &'static str) -> [(f64, &'st
 }
 
 /// The limits that set the pace, the longest first, with the parts of the time in which each did.
-pub(crate) fn limited_by(binding: &BindingReport, flag: &'static str) -> String {
-    let shown = limits(binding, flag).into_iter().filter(|(part, _)| *part >= SHOWN);
+pub(crate) fn limited_by(binding: &BindingReport, words: LimitWords) -> String {
+    let shown = limits(binding, words).into_iter().filter(|(part, _)| *part >= SHOWN);
     shown.map(|(part, by)| format!("{by} {}", rounded_percent(part))).collect::<Vec<_>>().join(", ")
 }
 
@@ -349,8 +359,7 @@ fn ledger(report: &Report) -> String {
     let stopped = || {
         report.plan.run.duration.filter(|_| report.interrupted)?;
         match report.interrupted_by {
-            Some(SIGINT) => Some("Ctrl-C".to_owned()),
-            Some(signal) => Some(format!("signal {signal}")),
+            Some(signal) => Some(signal_in_words(signal)),
             None => report
                 .stopped_by
                 .clone()
@@ -359,7 +368,7 @@ fn ledger(report: &Report) -> String {
     };
     if let Some(end) = super::outcome::time_limit(report).or_else(stopped) {
         let shown = |n: u64, state: &str| ["ok", "failed"].contains(&state) || (n > 0 && state != "not attempted");
-        return format!("{} (stopped by {end})", parts(&shown).join(", "));
+        return format!("{}; stopped by {end}", parts(&shown).join(", "));
     }
     let before = merged::finished_before(report);
     let planned = ledger.planned.saturating_add(before.map_or(0, |(items, _)| items));

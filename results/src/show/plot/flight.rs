@@ -1,7 +1,7 @@
 //! Requests in flight, their limits, and the limit that held the shards back.
 
 use super::seconds::{PICTURE, Seconds};
-use crate::run::report::{BindingReport, IntervalRow, Report};
+use crate::run::report::{BindingReport, IntervalRow, LimitWords, Report};
 use crate::run::words;
 use crate::show::chart::{Axis, Block, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, Ticks};
 use crawlmark_harness::units::{grouped, rounded_percent};
@@ -57,7 +57,7 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
         x: seconds.axis("maximum, or mean share,"),
         y: axis,
         height: 64.0,
-        marks: shares(&seconds).into_iter().filter(Mark::is_known).collect(),
+        marks: shares(report, &seconds).into_iter().filter(Mark::is_known).collect(),
     };
     Some(Chart {
         name: "in-flight",
@@ -68,7 +68,7 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
 }
 
 /// Shares of the limits in each step, on top of each other.
-fn shares(seconds: &Seconds<'_>) -> [Mark; 6] {
+fn shares(report: &Report, seconds: &Seconds<'_>) -> [Mark; 6] {
     let mut tops: Vec<f64> = Vec::new();
     LIMITS.map(|(name, role, part)| {
         let steps = seconds.means(|row: &IntervalRow| {
@@ -84,7 +84,7 @@ fn shares(seconds: &Seconds<'_>) -> [Mark; 6] {
             Some(Block { x: (from, to), y: (bottom, *top), text: String::new() })
         };
         let blocks: Vec<Block> = steps.into_iter().zip(&mut tops).filter_map(block).collect();
-        Mark::new(role, name, Shape::Blocks(merged(&blocks)))
+        Mark::new(role, name_of(report, name, role), Shape::Blocks(merged(&blocks)))
     })
 }
 
@@ -100,15 +100,25 @@ fn merged(blocks: &[Block]) -> Vec<Block> {
 }
 
 /// Return the limit that held something back the longest, and the part of its time; none when nothing is known.
-pub(super) fn foremost(binding: &BindingReport) -> Option<(&'static str, f64)> {
-    let parts = LIMITS.iter().map(|(name, _, part)| (*name, part(binding))).filter(|(_, part)| *part > 0.0);
-    parts.reduce(|a, b| if b.1 > a.1 { b } else { a })
+pub(super) fn foremost(report: &Report, binding: &BindingReport) -> Option<(&'static str, f64)> {
+    let parts = LIMITS.iter().map(|(name, role, part)| (name_of(report, name, *role), part(binding)));
+    parts.filter(|(_, part)| *part > 0.0).reduce(|a, b| if b.1 > a.1 { b } else { a })
+}
+
+/// Name of a limit in this run.
+fn name_of(report: &Report, name: &'static str, role: Role) -> &'static str {
+    let words = LimitWords::of(report);
+    match role {
+        Role::Asked if words.rate != "--rate" => words.rate,
+        Role::Quota => words.target,
+        _ => name,
+    }
 }
 
 fn caption(report: &Report) -> String {
     let peak = grouped(report.totals.peak_in_flight);
     let connections = grouped(u64::from(report.plan.run.in_flight()));
-    let held = match foremost(&report.binding) {
+    let held = match foremost(report, &report.binding) {
         Some(("idle", part)) => {
             format!(" The {}s were idle for {} of the time.", report.shard_word(), rounded_percent(part))
         }

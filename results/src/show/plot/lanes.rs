@@ -203,7 +203,7 @@ fn caption(report: &Report, lagging: Option<u32>) -> String {
             "{} {} {ended}: {part} of the median {word}'s requests{}.{shown}",
             capital(word),
             shard.shard,
-            cause(shard)
+            cause(report, shard)
         );
     }
     let latest = report.shards.iter().filter_map(|shard| Some((shard.shard, greatest_lag(&shard.course)?)));
@@ -222,7 +222,7 @@ fn caption(report: &Report, lagging: Option<u32>) -> String {
 }
 
 /// Explain from a shard's own figures why it was slow.
-fn cause(shard: &ShardReport) -> String {
+fn cause(report: &Report, shard: &ShardReport) -> String {
     if shard.fault.is_some() {
         return String::new();
     }
@@ -233,7 +233,7 @@ fn cause(shard: &ShardReport) -> String {
         n if n > 0 && shard.totals.throttled * 20 > n => {
             format!("; {} of its requests were throttled", rounded_percent(shard.totals.throttled as f64 / n as f64))
         }
-        _ => match (greatest_lag(&shard.course), flight::foremost(&shard.binding)) {
+        _ => match (greatest_lag(&shard.course), flight::foremost(report, &shard.binding)) {
             (Some(us), _) if us >= LATE_US => format!("; its send delay was up to {}", micros(us)),
             (_, Some(("idle", part))) => format!(", idle {} of the time", rounded_percent(part)),
             (_, Some((limit, part))) => {
