@@ -77,7 +77,7 @@ pub(super) struct Limits {
     service: RunningMedian,
     pub(super) longest_slack: Duration,
     pub(super) ribbon: LimitHistory,
-    /// The same without the rates of hosts: one that is held back by its own rate leaves the others free. Kept with several hosts.
+    /// Limits of the shard without the rates of hosts: a host that waits for its own rate leaves the others free. Kept with several hosts.
     common_ribbon: LimitHistory,
     /// Limits that held each host back; empty with one host.
     host_ribbons: Vec<HostHistory>,
