@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::process::signal_in_words;
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::run::result_dir;
 use crawlmark_results::show::text::shell_word;
@@ -314,7 +315,7 @@ impl CapacityStudy<'_> {
         let why = match &error {
             Error::Round(why) => why.clone(),
             // One that came between two probes ended none.
-            Error::Stopped(signal) if rounds.has_begun => format!("stopped by signal {signal}"),
+            Error::Stopped(signal) if rounds.has_begun => format!("stopped by {}", signal_in_words(*signal)),
             _ => return Err(error),
         };
         if self.probes.is_empty() && (matches!(error, Error::Stopped(_)) || result_dir::read(&saved).is_err()) {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crawlmark_harness::process::ForkError;
+use crawlmark_harness::process::{ForkError, signal_in_words};
 use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_mock_server::{ListenError, SharedError, TlsError};
 use crawlmark_results::export::ExportError;
@@ -118,10 +118,10 @@ pub(crate) enum Error {
         status: Option<u16>,
     },
     /// A signal ended a run before its first item, or the wait of a part for its slot.
-    #[error("begin the run: stopped by signal {0}")]
+    #[error("begin the run: stopped by {}", signal_in_words(*.0))]
     StoppedBeforeRun(i32),
     /// A signal ended a command of several rounds.
-    #[error("complete the rounds: stopped by signal {0}")]
+    #[error("complete the rounds: stopped by {}", signal_in_words(*.0))]
     Stopped(i32),
     /// A part has no result yet.
     #[error("finish part {part}/{of}: {why}. Run it again")]

@@ -34,7 +34,7 @@ pub(crate) trait Study {
     /// Result of its rounds.
     type Result: StudyResult;
 
-    /// The least that a result needs, as in "a signal ended it before ...".
+    /// The least that a result needs, as in "SIGTERM ended it before ...".
     const NEEDS: &'static str;
 
     /// The longest time that the target of a round may take to accept connections.

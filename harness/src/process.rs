@@ -77,12 +77,19 @@ impl fmt::Display for ShardExit {
         match self {
             Self::Clean => write!(f, "exited cleanly"),
             Self::Code(code) => write!(f, "exited with code {code}"),
-            Self::Signal(number) => match Signal::try_from(*number) {
-                Ok(signal) => write!(f, "was ended by {}", signal.as_str()),
-                Err(_) => write!(f, "was ended by signal {number}"),
-            },
+            Self::Signal(number) => write!(f, "was ended by {}", signal_in_words(*number)),
             Self::Unknown => write!(f, "is gone"),
         }
+    }
+}
+
+/// Return the name of a signal, as people read it everywhere: `SIGTERM`, `SIGINT (Ctrl-C)`.
+#[must_use]
+pub fn signal_in_words(number: i32) -> String {
+    match Signal::try_from(number) {
+        Ok(Signal::SIGINT) => "SIGINT (Ctrl-C)".to_owned(),
+        Ok(signal) => signal.as_str().to_owned(),
+        Err(_) => format!("signal {number}"),
     }
 }
 

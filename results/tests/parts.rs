@@ -22,6 +22,7 @@ use crawlmark_results::run::parts::{
     AttemptRecord, ClockReading, Completeness, MergeError, PartsDirectory, PlanFile, merge,
 };
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source, Verdict};
+use crawlmark_results::run::words;
 
 /// Distinct seconds of a synthetic part.
 const DISTINCT: u64 = 8;
@@ -305,6 +306,10 @@ fn missing_parts_and_other_attempts_are_named() {
     let requests = FileCounters::create(&counted.join("requests"), NonZeroUsize::MIN).unwrap();
     (0..per_part + 7).for_each(|_| requests.add(0));
     let report = merged(home.path(), Completeness::Partial).unwrap();
+    let said = |report: &Report| words::doc(report, &[]).terminal(usize::MAX);
+    let text = said(&report);
+    assert!(text.contains("any window (1 part without a result could not be checked)"), "{text}");
+    assert!(text.contains("  client      3 of 4 parts, "), "{text}");
     let about = report.merged.unwrap();
     assert_eq!((about.missing, about.missing_parts), (vec![2], 1));
     assert_eq!((about.other_attempts, about.died_attempts, about.uncounted_attempts), (4, 3, 1));
@@ -312,4 +317,10 @@ fn missing_parts_and_other_attempts_are_named() {
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
     assert!(report.validity.reasons[0].starts_with("part 2 left no result, so its "), "{:?}", report.validity.reasons);
     assert_eq!(report.ledger.not_attempted, plan.ids(2).len());
+    fs::remove_dir_all(directory.part(2)).unwrap();
+    let text = said(&merged(home.path(), Completeness::Partial).unwrap());
+    assert!(
+        text.contains("any window (1 part never began)") && text.contains("INCOMPLETE: 1 part never began, "),
+        "{text}"
+    );
 }

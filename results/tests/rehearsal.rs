@@ -730,11 +730,11 @@ fn a_shard_that_dies_loses_what_it_may_have_started_and_nothing_that_it_would_no
         let most = if at < Duration::from_millis(250) { 500_000 } else { 3 * in_a_report + 10 };
         assert!(items.begun() + lost > 0 && lost <= most, "{at:?}: {lost} of at most {most} are lost");
         let outcome = words::doc(&report, &[]).terminal(100);
-        assert!(outcome.contains("stopped by -d 3s)"), "{outcome}");
+        assert!(outcome.contains("; stopped by -d 3s\n"), "{outcome}");
         let arguments = ["crawlmark", "run", "--seed", "1"].map(str::to_owned).to_vec();
         report.command = Some(CommandLine { arguments, ..CommandLine::default() });
         let outcome = words::doc(&report, &[]).terminal(100);
-        assert!(outcome.contains("stopped by -d 3s, the default)"), "{outcome}");
+        assert!(outcome.contains("; stopped by -d 3s, the default\n"), "{outcome}");
     }
 }
 

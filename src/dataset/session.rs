@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::process::FileCounters;
-use crawlmark_harness::stats::ItemCounts;
+use crawlmark_harness::stats::{ItemCounts, SAMPLES_BEYOND, samples_for};
 use crawlmark_harness::supervisor::Left;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::parts::counted_requests;
@@ -129,7 +129,8 @@ fn figures((session, (tally, items, bytes)): (u32, (RecordCounts, u64, u64))) ->
     let RecordCounts { attempts, at_us, latency_us, .. } = tally;
     let moment =
         |us: u64| humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + Duration::from_micros(us)).to_string();
-    let percentile = |part: f64| (!latency_us.is_empty()).then(|| latency_us.value_at_quantile(part));
+    let is_known = |part: f64| latency_us.len() >= samples_for(part, SAMPLES_BEYOND);
+    let percentile = |part: f64| is_known(part).then(|| latency_us.value_at_quantile(part));
     SavedSession {
         session,
         from: at_us.map(|(first, _)| moment(first)),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crawlmark_harness::process::signal_in_words;
 use crawlmark_results::run::result_dir::{self, PAGE, ResultDir, holds_measurements, is_announced, mark_announced};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::StudyResult;
@@ -58,7 +59,8 @@ pub(crate) fn stopped(before: &str, directory: ResultDir, signal: Option<i32>) -
         Some(place) => format!("its measurements are kept in {}", place.display()),
         None => "nothing is saved".to_owned(),
     };
-    let end = if signal.is_some() { "a signal ended it" } else { "its time was over" };
+    let by = |signal| format!("{} ended it", signal_in_words(signal));
+    let end = signal.map_or_else(|| "its time was over".to_owned(), by);
     terminal::say(&format!("{end} before {before}: {kept}\n"));
     signal.map_or(INCONCLUSIVE, signalled)
 }

@@ -360,7 +360,11 @@ fn a_signal_before_the_first_pair_is_over_is_told() {
     // Two rounds of a minute each.
     assert!(done.stderr.contains("  time        about 32 min 8 s for 16 pairs; "), "{}", done.stderr);
     // The round may have had its first request, and may not.
-    assert!(done.stderr.contains("\na signal ended it before a pair of rounds was complete: "), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("\nSIGINT (Ctrl-C) ended it before a pair of rounds was complete: "),
+        "{}",
+        done.stderr
+    );
     assert!(!done.out().exists());
 }
 

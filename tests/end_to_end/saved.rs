@@ -260,6 +260,10 @@ fn a_session_is_stopped_and_another_goes_on_with_other_flags() {
     assert_eq!(second.count("/saved/saved"), 2_000);
     assert_eq!(second.count("/saved/sessions/0/items"), saved);
     assert_eq!(second.count("/saved/sessions/1/items"), 2_000 - saved);
+    for (session, items) in [(0, saved), (1, 2_000 - saved)] {
+        let p99 = second.at(&format!("/saved/sessions/{session}/p99_us"));
+        assert_eq!(p99.is_null(), items < 1_000, "of {items} items: {p99}");
+    }
     let records = crawl.records();
     assert!(records.keys().copied().eq(0..2_000));
     let fields = |record: &Value| record.as_object().unwrap().keys().cloned().collect::<Vec<_>>();

@@ -148,7 +148,7 @@ impl Gate {
             let now = if inner.is_unlimited() { free } else { self.clock.now() };
             match inner.ask(free, now) {
                 Asked::Go(permit) => return Some(Answer::Go(permit)),
-                Asked::At(_, binding) | Asked::Blocked(binding) => inner.ribbon.set(binding, now),
+                Asked::At(_, binding) | Asked::Blocked(binding) => inner.limited_by(binding, now),
             }
             self.note_skipped(&mut inner);
         }
@@ -342,7 +342,7 @@ impl Gate {
                         Binding::Idle => Binding::Concurrency,
                         binding => binding,
                     };
-                    inner.ribbon.set(binding, now);
+                    inner.limited_by(binding, now);
                 }
                 return Due::WhenCalled;
             };
@@ -352,16 +352,16 @@ impl Gate {
                     inner.waiting.pop_front();
                     self.answer(lane, Answer::Go(permit));
                     if inner.waiting.is_empty() {
-                        inner.ribbon.set(Binding::Concurrency, now);
+                        inner.limited_by(Binding::Concurrency, now);
                     }
                 }
                 Asked::At(next, binding) => {
-                    inner.ribbon.set(binding, now);
+                    inner.limited_by(binding, now);
                     self.note_skipped(&mut inner);
                     return Due::At(inner.ring(next));
                 }
                 Asked::Blocked(binding) => {
-                    inner.ribbon.set(binding, now);
+                    inner.limited_by(binding, now);
                     self.note_skipped(&mut inner);
                     return Due::WhenCalled;
                 }

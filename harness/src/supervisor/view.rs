@@ -413,13 +413,15 @@ impl Live {
 }
 
 impl Live {
-    /// Takes in the oldest second that is over and not complete, if its times are longer than those that are shown: otherwise
+    /// Takes in the oldest second that is over and not complete, if its times are notably longer than those that are shown: otherwise
     /// these say more.
     pub(super) fn hear_open(&mut self, second: &OpenInterval, shards: impl Iterator<Item = (u32, Option<Recent>)>) {
         let least = Recent::at_least(&second.least);
         // Before the first complete second, requests that were just sent say nothing.
-        let is_news = |least: Recent| {
-            self.recent.map_or(least.max_ns >= duration_ns(INTERVAL), |recent| least.is_longer(&recent))
+        let is_shown = self.is_open && self.last_second == Some(second.index);
+        let is_news = |least: Recent| match self.recent {
+            Some(recent) => is_shown || least.is_longer(&recent),
+            None => least.max_ns >= duration_ns(INTERVAL),
         };
         if least.is_some_and(is_news) {
             (self.last_second, self.is_open, self.recent) = (Some(second.index), true, least);

@@ -62,7 +62,7 @@ pub use self::host::HostReport;
 pub(crate) use self::host::SHORTEST_FOR_PRESSURE;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
-pub(crate) use self::limit::{LimitEvidence, LimitName, per_host_rate};
+pub(crate) use self::limit::{LimitEvidence, LimitName, LimitWords, per_host_rate, quota};
 pub(crate) use self::limit::{connections_in_words, is_full, more_connections};
 pub use self::merged::{MergedReport, OtherAttempt};
 pub use self::robots::{RobotsHost, RobotsOutcome, RobotsReport};

@@ -46,7 +46,7 @@ pub(crate) use self::merged::{idle_budget, time as time_of_parts};
 pub(crate) use self::outcome::status as outcome;
 pub use self::outcome::thresholds_line;
 pub use self::percentiles::percentiles;
-pub(crate) use self::rows::{cpu_us_per_attempt, limited_by};
+pub(crate) use self::rows::{cpu_us_per_attempt, limited_by, unaudited};
 pub(crate) use self::stalls::Stalls;
 pub(crate) use self::times::{figure, population, spectrum, unfinished};
 pub(crate) use self::validity::word;

@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 
-use crawlmark_harness::plan::OnThrottle;
+use crawlmark_harness::plan::{AdaptiveKind, OnThrottle};
+use crawlmark_harness::units::RateShape;
 use crawlmark_results::export::{Format, export};
-use crawlmark_results::run::report::{BindingReport, Verdict};
+use crawlmark_results::run::report::{BindingReport, Group, GroupRow, Verdict};
 use serde_json::Value;
 
 use super::outcomes::{judged, shown};
@@ -100,7 +101,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             fast,
             |_, sent| between::<0, 2_900>(sent, Outcome::Rejected),
             Verdict::Valid,
-            "/s of 30.0/s requested",
+            "/s of 30/s requested",
         ),
         (
             "failures after the warm-up",
@@ -128,7 +129,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             " % of requests were not found (404 or 410)",
         ),
         ("few items", few, fast, good, Verdict::Valid, "250/s good: at most 5 of the 64 connections were in use"),
-        ("a rate", paced(8), fast, good, Verdict::Valid, "/s of 30.0/s requested"),
+        ("a rate", paced(8), fast, good, Verdict::Valid, "/s of 30/s requested"),
     ];
     let wrong = cases.into_iter().filter_map(|(name, plan, takes, answer, verdict, expected)| {
         let run = || run_against(&plan, &[], takes, answer).report(&plan);
@@ -138,6 +139,49 @@ fn a_finding_says_what_held_and_nothing_else() {
         (!is_right).then(|| format!("{name}: {is:?} {said} {:?}", report.validity.reasons))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn a_silence_begins_after_the_last_good_response() {
+    let plan = RunPlan { rate: Some(per_s(30)), ..closed(8, 8) };
+    let stray = |_, sent: Nanos| match sent.0 / 1_000_000 {
+        5_100..5_200 | 6_000.. => (Outcome::Rejected, GOOD.1),
+        _ => GOOD,
+    };
+    let said = finding(&run_against(&plan, &[], fast, stray).report(&plan));
+    assert!(said.contains("No good response from 6.00 s on"), "{said}");
+}
+
+#[test]
+fn hosts_that_are_down_are_named_beside_others_that_had_nothing_left_to_send() {
+    let plan = RunPlan { rate: Some(per_s(30)), ..closed(8, 8) };
+    let mut report =
+        run_against(&plan, &[], fast, |_, sent| between::<4_000, 8_000>(sent, Outcome::Rejected)).report(&plan);
+    let ok = report.ledger.ok;
+    let failed = report.totals.attempts - ok;
+    let row = |n, ok, errors| GroupRow {
+        group: Group::Host(Some(n)),
+        name: Some(format!("{n}.test")),
+        attempts: ok + errors,
+        ok,
+        not_found: 0,
+        throttled: 0,
+        errors,
+        p50_us: None,
+        p99_us: None,
+        limited_by: None,
+    };
+    report.plan.run.per_host.hosts = 3;
+    let mut said = |rows| {
+        report.by_host = rows;
+        shown(&report, "outcome")
+    };
+    let one = said(vec![row(0, ok, 0), row(1, 0, failed)]);
+    assert!(one.contains(&format!("ll {failed} requests to 1.test failed: ")), "{one}");
+    let two = said(vec![row(0, ok, 0), row(1, 0, failed - 1), row(2, 0, 1)]);
+    assert!(two.contains(&format!("ll {failed} requests to 2 of 3 hosts failed: ")), "{two}");
+    let others = said(vec![row(0, ok, 1), row(1, 0, failed - 1)]);
+    assert!(others.contains("o good response from "), "{others}");
 }
 
 #[test]
@@ -153,9 +197,23 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         (report.totals.attempts_per_s, report.totals.ok_per_s, report.binding) = (20.0, Some(20.0), binding);
         report.budget.as_mut().unwrap().achieved_per_s = 20.0;
     };
-    let cases: [(&str, Change, &str); 4] = [
+    let adaptive: Change = |report| {
+        report.plan.run.throttling.adaptive = Some(AdaptiveKind::Aimd);
+        report.binding = BindingReport { target: 0.9, concurrency: 0.1, ..BindingReport::default() };
+    };
+    let ramp: Change = |report| {
+        report.plan.run.shape = RateShape::Ramp { from: per_s(10), to: per_s(30) };
+        report.binding = BindingReport { concurrency: 0.9, rate: 0.1, ..BindingReport::default() };
+        (report.totals.items_per_s, report.totals.ok_per_s) = (5.0, Some(5.0));
+        report.shards.iter_mut().for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
+    };
+    let by_minute: Change = |report| report.plan.run.rate = Some(Rate { permits: 1_800, period_ns: 60_000_000_000 });
+    let cases: [(&str, Change, &str); 7] = [
+        ("a ramp", ramp, "5.00/s instead of 20.0/s (mean of 10:30/s): all connections were in use 90 % of the time"),
+        ("a rate by the minute", by_minute, "/s of 30.0/s (1,800/min) requested"),
+        ("an adaptive run that met no limit of the target", adaptive, "limited by --adaptive 90 % of the time"),
         ("a rate that was reached", slow_client, "This client was slow (shard 0 waited for a CPU 5.4 % of the time)"),
-        ("a rate that was missed", missed, "20.0/s of 30.0/s: no limit explains it; see "),
+        ("a rate that was missed", missed, "20.0/s of 30/s: no limit explains it; see "),
         (
             "a rate missed by a slow client",
             |report| {
@@ -164,7 +222,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
                 (report.totals.attempts_per_s, report.totals.ok_per_s) = (20.0, Some(20.0));
                 report.budget.as_mut().unwrap().achieved_per_s = 20.0;
             },
-            "20.0/s of 30.0/s: limited by this client",
+            "20.0/s of 30/s: this client was the bottleneck",
         ),
         (
             "connections in use for some of the time",
@@ -173,7 +231,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
                 (report.totals.attempts_per_s, report.totals.ok_per_s) = (20.0, Some(20.0));
                 report.shards.iter_mut().for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
             },
-            "20.0/s of 30.0/s: limited by the 8 connections 40 % of the time",
+            "20.0/s of 30/s: limited by the 8 connections 40 % of the time",
         ),
     ];
     let wrong = cases.into_iter().filter_map(|(name, change, expected)| {

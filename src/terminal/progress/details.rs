@@ -230,11 +230,13 @@ fn counted(rank: u8, name: &str, count: u64, tone: Tone) -> Part {
 
 fn limits(now: &Now<'_>, columns: usize) -> Option<Line> {
     let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, storage_ns, idle_ns } = now.lately.binding;
+    // Without a throttled response, it has found no limit of the target.
+    let is_adaptive = now.live.standing.is_some() && now.counters.requests.throttled == 0;
     let mut times = [
         ("rate", rate_ns),
         ("connections", concurrency_ns),
         ("throttle pauses", pause_ns),
-        ("the target's quota", target_ns),
+        (if is_adaptive { "--adaptive" } else { "the target's quota" }, target_ns),
         ("storing results", storage_ns),
         ("idle", idle_ns),
     ];

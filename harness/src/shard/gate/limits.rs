@@ -77,6 +77,8 @@ pub(super) struct Limits {
     service: RunningMedian,
     pub(super) longest_slack: Duration,
     pub(super) ribbon: LimitHistory,
+    /// Limits of the shard without the rates of hosts: a host that waits for its own rate leaves the others free. Kept with several hosts.
+    common_ribbon: LimitHistory,
     /// Limits that held each host back; empty with one host.
     host_ribbons: Vec<HostHistory>,
     plan: ShardPlan,
@@ -173,6 +175,7 @@ impl Limits {
             service: RunningMedian::default(),
             longest_slack: Duration::ZERO,
             ribbon: LimitHistory::new(start),
+            common_ribbon: LimitHistory::new(start),
             host_ribbons: (0..plan.per_host.hosts)
                 .filter(|_| plan.per_host.hosts > 1)
                 .map(|_| HostHistory::new(start))
@@ -198,7 +201,7 @@ impl Limits {
 
     /// Begins at `from`, after the common start: no time before it earns or counts.
     pub(super) fn begin_late(&mut self, from: Nanos) {
-        (self.ribbon, self.free_since) = (LimitHistory::new(from), from);
+        (self.ribbon, self.common_ribbon, self.free_since) = (LimitHistory::new(from), LimitHistory::new(from), from);
         self.host_ribbons.iter_mut().for_each(|ribbon| *ribbon = HostHistory::new(from));
         self.retries.begin_late();
         self.hosts.iter_mut().for_each(|host| host.begin_late(&self.plan, from));
@@ -301,14 +304,27 @@ impl Limits {
                 Leave::Go(_) => Binding::Idle,
                 Leave::At(_, binding) | Leave::Blocked(binding) => binding,
             };
-            ribbon.set(binding, &self.ribbon, now);
+            ribbon.set(binding, &self.common_ribbon, now);
         }
         leave
     }
 
+    /// Note the limit that holds the shard back from `now` on.
+    pub(super) fn limited_by(&mut self, binding: Binding, now: Nanos) {
+        self.ribbon.set(binding, now);
+        if self.host_ribbons.is_empty() {
+            return;
+        }
+        let is_allowed = |pace| matches!(pace, Pace::Go(_));
+        let is_of_run =
+            now >= self.lease || !is_allowed(self.limiter.peek(now)) || !is_allowed(self.limiter.peek_send(now));
+        let is_of_host = binding == Binding::Rate && !is_of_run;
+        self.common_ribbon.set(if is_of_host { Binding::Idle } else { binding }, now);
+    }
+
     /// Return the times for which each limit has held back each host until `now`; empty with one host.
     pub(super) fn host_times(&self, now: Nanos) -> Vec<HostTimes> {
-        self.host_ribbons.iter().map(|ribbon| ribbon.times(&self.ribbon, now)).collect()
+        self.host_ribbons.iter().map(|ribbon| ribbon.times(&self.common_ribbon, now)).collect()
     }
 
     /// Return the work that had to let others go first, by host.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Answered, Counted, CutReport, CutSeconds};
-use crate::run::report::Latency;
+use crate::run::report::{Latency, LimitWords};
 use crate::run::words::{limited_by, spectrum as percentiles};
 use crate::show::doc::Doc;
 use crate::show::text::{bytes, decimal, grouped, micros, seconds};
@@ -50,7 +50,7 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
     }
     if let Some(counted) = &cut.counted {
         rows.extend(items(counted));
-        rows.push(("limited by", limited_by(&counted.binding, "--rate")));
+        rows.push(("limited by", limited_by(&counted.binding, LimitWords::ANY)));
         rows.push(("client", client(counted)));
     }
     rows.push(("validity", format!("of the whole run: {}", cut.source.verdict.name())));

@@ -94,11 +94,11 @@ impl HostLimits {
     }
 
     /// The limit that held for longest, with its part of the time.
-    pub(crate) fn foremost(&self, per_host_rate_name: &'static str) -> (f64, &'static str) {
+    pub(crate) fn foremost(&self, per_host_rate_name: &'static str, quota_name: &'static str) -> (f64, &'static str) {
         let Self { per_host_rate, per_host_connections, pause, quota, rate, connections } = *self;
         let parts = [
             (pause, "throttle pauses"),
-            (quota, "its quota"),
+            (quota, quota_name),
             (per_host_rate, per_host_rate_name),
             (per_host_connections, "--per-host-connections"),
             (rate, "--rate"),

@@ -62,11 +62,6 @@ impl<'a> LimitEvidence<'a> {
         self.plan.per_host.rate.is_some() && (self.plan.rate.is_none() || self.used < USED * self.binding.rate)
     }
 
-    /// The rate that held requests: `--per-host-rate`, or the crawl-delay that set it; none if it was that of the run.
-    pub(crate) fn rate_per_host(&self) -> Option<&'static str> {
-        self.is_rate_per_host().then(|| per_host_rate(self.plan))
-    }
-
     /// The limit that requests waited for when they had no connection.
     pub(crate) fn for_connection(&self) -> LimitName {
         self.longest(self.is_full)
@@ -115,6 +110,33 @@ impl<'a> LimitEvidence<'a> {
             |(_, limit)| limit,
         )
     }
+}
+
+/// Words for the two limits whose time has several possible sources: the engine counts these as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LimitWords {
+    /// Words for the time that a rate held.
+    pub(crate) rate: &'static str,
+    /// Words for the time of the target's quota, or of what `--adaptive` found.
+    pub(crate) target: &'static str,
+}
+
+impl LimitWords {
+    /// Words for a run whose plan is not known.
+    pub(crate) const ANY: Self = Self { rate: "the rate", target: "--adaptive or the target's quota" };
+
+    /// Words for a run.
+    pub(crate) fn of(report: &Report) -> Self {
+        let plan = &report.plan.run;
+        let rate = if LimitEvidence::run(report).is_rate_per_host() { per_host_rate(plan) } else { "--rate" };
+        Self { rate, target: quota(plan, report.totals.throttled) }
+    }
+}
+
+/// The limit that counts as the target's, after so many throttled responses. Without any, `--adaptive` has found no limit of the target, and
+/// is still adding requests.
+pub(crate) const fn quota(plan: &RunPlan, throttled: u64) -> &'static str {
+    if plan.throttling.adaptive.is_some() && throttled == 0 { "--adaptive" } else { "the target's quota" }
 }
 
 impl LimitName {

@@ -40,9 +40,9 @@ pub struct SavedSession {
     pub sent: Option<u64>,
     /// Bytes of the records on the disk, compressed.
     pub bytes: u64,
-    /// Median service time of the last request of each item, µs; null without one.
+    /// Median service time of the last request of each item, µs; null with fewer than ten values beyond it.
     pub p50_us: Option<u64>,
-    /// 99th percentile of it, µs.
+    /// 99th percentile of it, µs; null with fewer than ten values beyond it.
     pub p99_us: Option<u64>,
 }
 

@@ -5,7 +5,7 @@ use crate::show::text::{counted, decimal, rate_in_words, write_row};
 use crawlmark_harness::plan::{
     Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan, SlotShare,
 };
-use crawlmark_harness::units::{RateShape, grouped};
+use crawlmark_harness::units::{Rate, RateShape, grouped};
 
 /// IDs of a range that no run with a time uses up, such as the default one.
 const ENDLESS: u64 = 100_000_000;
@@ -134,7 +134,7 @@ fn pace(plan: &RunPlan, all: &str) -> (&'static str, String) {
         _ => String::new(),
     };
     let Some(rate) = plan.shaped_rate() else { return ("budget", format!("none: as fast as it goes{waves}")) };
-    let share = decimal(rate.peak.per_second() / f64::from(plan.shards));
+    let share = share(rate.peak, plan.shards);
     let (how, most) = match rate.shape {
         RateShape::Constant => ("", ""),
         RateShape::Ramp { .. } => (" over the whole run", "up to "),
@@ -142,7 +142,7 @@ fn pace(plan: &RunPlan, all: &str) -> (&'static str, String) {
         RateShape::Windows { .. } => (", all at the start of each window", ""),
     };
     let rate = rate_in_words(&rate.to_string());
-    let shares = format!("{rate} {all}{how}, {most}{share}/s per shard");
+    let shares = format!("{rate} {all}{how}, {most}{share} per shard");
     let at_once = || format!("{shares}, at most {} at once", grouped(plan.at_once()));
     match plan.arrivals {
         Arrivals::Asap | Arrivals::Waves => ("budget", at_once() + &waves),
@@ -150,6 +150,16 @@ fn pace(plan: &RunPlan, all: &str) -> (&'static str, String) {
         Arrivals::Constant => ("arrivals", format!("{shares}, evenly, whatever the target does")),
         Arrivals::Poisson => ("arrivals", format!("{shares}, at random, whatever the target does")),
     }
+}
+
+/// Return the share of a rate that each shard has, in the unit of the rate.
+fn share(rate: Rate, shards: u32) -> String {
+    let typed = rate.to_string();
+    let (per_unit, unit) = typed
+        .split_once('/')
+        .and_then(|(number, unit)| Some((number.parse().ok()?, unit)))
+        .unwrap_or_else(|| (rate.per_second(), "s"));
+    format!("{}/{unit}", decimal(per_unit / f64::from(shards)))
 }
 
 /// Return the number of hosts, and the limits that apply to each of them.
@@ -172,7 +182,6 @@ fn hosts(plan: &RunPlan) -> String {
 mod tests {
     use super::*;
     use crawlmark_harness::fixtures::plan;
-    use crawlmark_harness::units::Rate;
 
     #[test]
     fn a_run_that_its_time_ends_announces_no_hundred_million_items() {
@@ -187,6 +196,12 @@ mod tests {
         assert_eq!(said(&run).as_deref(), Some(resumed));
         (run.ids.end, run.finished) = (ENDLESS, Vec::new());
         assert_eq!(said(&run).as_deref(), Some("  items       as many as fit into 8s, from ID 0 on"));
+    }
+
+    #[test]
+    fn the_share_of_a_shard_has_the_unit_of_the_rate() {
+        let shown = ["40/min", "500/s", "1/h", "1000/s"].map(|rate| share(rate.parse().unwrap(), 3));
+        assert_eq!(shown, ["13.3/min", "167/s", "0.333/h", "333/s"]);
     }
 
     #[test]

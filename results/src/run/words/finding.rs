@@ -1,16 +1,17 @@
 //! Finding of a run in one sentence: what went wrong or set its pace, from the times that were limited.
 
-use super::failures::{causes, causes_in_words, clause, cut_off_share, remedy, said, suspect};
+use super::failures::{causes, causes_in_words, causes_named, clause, cut_off_share, remedy, said, suspect};
 use super::merged;
 use super::outcome::shortfall;
-use super::rows::{IDLE, budget_flag, ended_in_warmup, is_unsent, limits};
+use super::rows::{IDLE, ended_in_warmup, is_unsent, limits};
 use super::stalls::{Stalls, notable, stalls};
 use crate::run::report::{
-    BindingReport, IntervalRow, Report, ShardReport, Validity, Verdict, connections_in_words, is_full, longer,
-    thresholds,
+    BinRow, BindingReport, GroupRow, IntervalRow, LimitWords, Report, ShardReport, Validity, Verdict,
+    connections_in_words, is_full, longer, offered, thresholds,
 };
-use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
-use crawlmark_harness::stats::{Counters, Series};
+use crate::show::text::{capital, counted, decimal, grouped, micros, rate_in_words, seconds};
+use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::stats::{AnswerBins, Counters, Series};
 use crawlmark_harness::units::rounded_percent;
 
 /// Part of the time that a limit held from which on it is named.
@@ -60,8 +61,8 @@ impl RunEvent {
 
 /// The event of a run; none of one that went on as it began, and of one that sent nothing.
 pub(super) fn event(report: &Report) -> Option<RunEvent> {
-    let candidates: [fn(&Report) -> Option<RunEvent>; 6] =
-        [unmeasured, without_success, silence, stalled, throttled, failures];
+    let candidates: [fn(&Report) -> Option<RunEvent>; 7] =
+        [unmeasured, without_success, hosts_down, silence, stalled, throttled, failures];
     (!is_unsent(report)).then(|| candidates.into_iter().find_map(|candidate| candidate(report))).flatten()
 }
 
@@ -136,6 +137,25 @@ fn without_success(report: &Report) -> Option<RunEvent> {
     Some(RunEvent::new(report, title))
 }
 
+/// Some of several hosts gave no good response while the others failed no request.
+pub(super) fn hosts_down(report: &Report) -> Option<RunEvent> {
+    let is_down = |row: &&GroupRow| row.errors > 0 && row.ok + row.not_found + row.throttled == 0;
+    let down: Vec<&GroupRow> = report.by_host.iter().filter(is_down).collect();
+    let failed: u64 = down.iter().map(|row| row.errors).sum();
+    let others_failed = report.by_host.iter().map(|row| row.errors).sum::<u64>() - failed;
+    // Those of a row for many hosts may not all be down.
+    let are_named = down.iter().all(|row| row.name.is_some());
+    if down.is_empty() || !are_named || others_failed > 0 || clause(report).is_none() {
+        return None;
+    }
+    let hosts = match &down[..] {
+        [GroupRow { name: Some(host), .. }] => host.clone(),
+        several => format!("{} of {}", several.len(), counted(report.plan.run.per_host.hosts.into(), "host")),
+    };
+    let causes = causes_named(report).map_or_else(String::new, |causes| format!(": {causes}"));
+    Some(RunEvent::new(report, format!("all {} to {hosts} failed{causes}", counted(failed, "request"))))
+}
+
 /// A target that stalled for a notable part of the time.
 fn stalled(report: &Report) -> Option<RunEvent> {
     let stalls = Stalls::of(report);
@@ -175,9 +195,11 @@ fn silence(report: &Report) -> Option<RunEvent> {
     if !is_last {
         return Some(RunEvent::new(report, format!("no good response from {first} s to {last} s{causes}")));
     }
-    // The first failure may have been a part of a second before.
+    // The first failure may have been a part of a second before, and good responses may have come after it.
     let failed_s = report.failures.values().map(|seen| seen.first_s).fold(f64::INFINITY, f64::min);
-    let from_s = if (first as f64 - 1.0..first as f64).contains(&failed_s) { failed_s } else { first as f64 };
+    let partly = measured.iter().map(|(row, _)| *row).find(|row| row.start_s + 1 == first);
+    let is_near = (first as f64 - 1.0..first as f64).contains(&failed_s);
+    let from_s = partly.filter(|_| is_near).map_or(first as f64, |row| failed_s.max(last_good_s(row)));
     let title = format!("no good response from {} on{causes}", seconds(from_s));
     let before = || measured.iter().map(|(row, _)| *row).filter(|row| row.start_s + 1 < first);
     let good: u64 = before().map(|row| row.ok + row.not_found).sum();
@@ -189,6 +211,16 @@ fn silence(report: &Report) -> Option<RunEvent> {
     let advice = if good > 0 { Some("Check whether the target still runs, and its log") } else { remedy(report) };
     let details = until.into_iter().chain(advice.map(capital)).collect::<Vec<_>>().join(". ");
     Some(RunEvent { title, details: Some(details).filter(|text| !text.is_empty()), is_down: true, is_cause: true })
+}
+
+/// Return a time in a second after which no good response came in it: the end of its last bin with one, s since the start.
+fn last_good_s(row: &IntervalRow) -> f64 {
+    let end_s = |last: Option<usize>, count: usize| last.map_or(0.0, |last| (last + 1) as f64 / count as f64);
+    let answered = row.answers_in_bins().map(Iterator::collect::<Vec<_>>);
+    let answered_s = answered.map(|bins| end_s(bins.iter().rposition(|answers| *answers > 0), AnswerBins::COUNT));
+    let is_good = |bin: &BinRow| bin.counts.ok + bin.counts.not_found > 0;
+    let good_s = row.bins.as_ref().map(|bins| end_s(bins.iter().rposition(is_good), bins.len()));
+    row.start_s as f64 + answered_s.into_iter().chain(good_s).fold(1.0, f64::min)
 }
 
 fn failures(report: &Report) -> Option<RunEvent> {
@@ -222,14 +254,14 @@ fn client(report: &Report) -> Option<String> {
     }
     Some(match shortfall(report) {
         _ if is_kept(report) => "Times include delays of this client".to_owned(),
-        None => format!("{}: limited by this client", rate(report)),
+        None => format!("{}: this client was the bottleneck", rate(report)),
         // What the title names explains the shortfall.
         Some(_) if report.binding.pause >= NOTABLE => {
             format!("{}. This client was slow, too ({})", allowed(report), client_fault(report))
         }
         // The title names this client.
         Some(short) if short.contains("this client") => "The target may be faster than shown".to_owned(),
-        Some(_) => format!("Limited by this client ({})", client_fault(report)),
+        Some(_) => format!("This client was the bottleneck ({})", client_fault(report)),
     })
 }
 
@@ -281,7 +313,9 @@ pub(super) fn starved(report: &Report) -> Option<String> {
 
 /// True if the requested rate was kept.
 fn is_kept(report: &Report) -> bool {
-    constant_rate(report).is_some_and(|rate| report.achieved_per_s() >= rate * KEPT)
+    let is_steady = report.plan.run.steady_rate().is_some();
+    let achieved_per_s = if is_steady { report.achieved_per_s() } else { report.totals.attempts_per_s };
+    requested(report).is_some_and(|rate| achieved_per_s >= rate.per_s * KEPT)
 }
 
 /// A target that throttled most requests.
@@ -292,9 +326,10 @@ fn throttled(report: &Report) -> Option<RunEvent> {
 }
 
 fn throttling(report: &Report) -> Option<String> {
-    let is_target_s = report.binding.target + report.binding.pause >= NOTABLE;
-    let named = limits(&report.binding, budget_flag(report));
-    let (part, by) = named.into_iter().find(|(_, by)| ["the target's quota", "throttle pauses"].contains(by))?;
+    let named = limits(&report.binding, LimitWords::of(report));
+    let of_target = || named.iter().filter(|(_, by)| ["the target's quota", "throttle pauses"].contains(by));
+    let is_target_s = of_target().map(|(part, _)| part).sum::<f64>() >= NOTABLE;
+    let (part, by) = *of_target().next()?;
     let is_told = shortfall(report).is_some() && named[0].1 == by;
     let limited = || if is_told { String::new() } else { limited(report, by, part) + ". " };
     is_target_s.then(|| limited() + &allowed(report))
@@ -322,11 +357,11 @@ fn share_of(report: &Report, n: u64) -> Option<f64> {
 /// neither did connections that were never all in use.
 pub(super) fn limit(report: &Report) -> Option<(f64, &'static str)> {
     let is_reached = |by: &str| match by {
-        "--rate" => constant_rate(report).is_none_or(|rate| report.totals.attempts_per_s >= rate * REACHED),
+        "--rate" => requested(report).is_none_or(|rate| report.totals.attempts_per_s >= rate.per_s * REACHED),
         "connections" => are_connections_used(report),
         _ => true,
     };
-    limits(&report.binding, budget_flag(report))
+    limits(&report.binding, LimitWords::of(report))
         .into_iter()
         .find(|(part, by)| *part >= NOTABLE && is_reached(by))
         .filter(|(_, by)| *by != IDLE)
@@ -367,11 +402,29 @@ fn limited(report: &Report, by: &str, part: f64) -> String {
 
 /// The rate of good responses, and the rate that was asked for.
 fn rate(report: &Report) -> String {
-    let asked = constant_rate(report).map_or_else(String::new, |rate| format!(" of {}/s", decimal(rate)));
+    let asked = requested(report).map_or_else(String::new, |rate| format!(" of {}", rate.words));
     format!("{}/s{asked}", decimal(report.totals.good_per_s(&report.ledger)))
 }
 
-/// The requested rate, requests per second; none of a run without one, or with one that changes.
-fn constant_rate(report: &Report) -> Option<f64> {
-    report.plan.run.steady_rate()
+/// A requested rate.
+pub(super) struct RequestedRate {
+    /// Requests per second; of a rate that changes, the mean over the measured time.
+    pub(super) per_s: f64,
+    /// The rate with its unit, and as it was typed.
+    pub(super) words: String,
+}
+
+/// The requested rate; none of a run without one, or of a recording.
+pub(super) fn requested(report: &Report) -> Option<RequestedRate> {
+    let plan = &report.plan.run;
+    let rate = plan.shaped_rate().filter(|_| plan.arrivals != Arrivals::Replay)?;
+    let typed = rate_in_words(&rate.to_string());
+    if let Some(per_s) = plan.steady_rate() {
+        let words = if typed.ends_with("/s") { typed } else { format!("{}/s ({typed})", decimal(per_s)) };
+        return Some(RequestedRate { per_s, words });
+    }
+    let planned_s = plan.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+    let (from_s, to_s) = (plan.warmup.as_secs_f64(), report.totals.duration_s.min(planned_s));
+    let per_s = Some(offered(plan, from_s, to_s) / (to_s - from_s)).filter(|_| to_s > from_s)?;
+    Some(RequestedRate { per_s, words: format!("{}/s (mean of {typed})", decimal(per_s)) })
 }

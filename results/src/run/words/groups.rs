@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::times::{Clocked, unfinished};
-use crate::run::report::{GroupRow, Report, per_host_rate};
+use crate::run::report::{GroupRow, Report, per_host_rate, quota};
 use crate::show::doc::{Column, Table};
 use crate::show::text::{counted, grouped, micros};
 use crawlmark_harness::units::rounded_percent;
@@ -45,6 +45,7 @@ fn table(report: &Report, (kind, rows): (&str, &[GroupRow]), most: usize) -> Tab
         ),
     };
     let time = |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| micros(us as f64));
+    let plan = &report.plan.run;
     let row = |row: &GroupRow| {
         let number = |number: u32| format!("{kind} {number}");
         let name =
@@ -52,7 +53,7 @@ fn table(report: &Report, (kind, rows): (&str, &[GroupRow]), most: usize) -> Tab
         let counts = [row.attempts, row.ok, row.not_found, row.errors, row.throttled].map(grouped);
         let limit = row
             .limited_by
-            .map(|limits| limits.foremost(per_host_rate(&report.plan.run)))
+            .map(|limits| limits.foremost(per_host_rate(plan), quota(plan, row.throttled)))
             .filter(|(part, _)| *part >= SHOWN)
             .map(|(part, by)| format!("{by} {}", rounded_percent(part)));
         let cells = [name].into_iter().chain(counts).chain([row.p50_us, row.p99_us].map(time));

@@ -10,13 +10,12 @@ use crawlmark_harness::units::rounded_percent;
 /// Return the row of the summary.
 pub(super) fn row(merged: &MergedReport) -> String {
     let MergedReport { parts, missing_parts, slots, machines, other_attempts, .. } = *merged;
-    let merged_parts = grouped((parts - missing_parts.min(parts)).into());
+    let (merged_parts, slots) = (grouped((parts - missing_parts.min(parts)).into()), grouped(slots.into()));
     let of = match missing_parts {
         0 => format!("{merged_parts} merged"),
         missing => format!("{merged_parts} of {} merged, {} missing", grouped(parts.into()), grouped(missing.into())),
     };
-    let mut row =
-        format!("{of}; at most {} at once, on {}", grouped(slots.into()), counted(machines.into(), "machine"));
+    let mut row = format!("{of}; at most {slots} at once, on {}", counted(machines.into(), "machine"));
     if let Some(used) = merged.partly_used() {
         let _ = write!(row, "; slots in use {} of the time", rounded_percent(used));
     }
@@ -49,6 +48,26 @@ pub(super) fn row(merged: &MergedReport) -> String {
         );
     }
     row
+}
+
+/// Count the parts that a report is of: `2 parts`, `1 of 2 parts`.
+pub(super) fn parts(merged: &MergedReport) -> String {
+    let parts = counted(merged.parts.into(), "part");
+    match merged.missing_parts {
+        0 => parts,
+        missing => format!("{} of {parts}", grouped(merged.parts.saturating_sub(missing).into())),
+    }
+}
+
+/// Describe the parts without a result: `1 part never began`, `2 parts without a result`; none without any.
+pub(super) fn missing(report: &Report) -> Option<String> {
+    let merged = report.merged.as_ref().filter(|merged| merged.missing_parts > 0)?;
+    let parts = counted(merged.missing_parts.into(), "part");
+    // Not all attempts are named.
+    let may_have_begun = merged.others.len() < merged.other_attempts as usize
+        || merged.others.iter().any(|other| merged.missing.contains(&other.part))
+        || merged.missing.len() < merged.missing_parts as usize && merged.other_attempts > 0;
+    Some(parts + if may_have_begun { " without a result" } else { " never began" })
 }
 
 /// Explain a rate that was not reached because slots were idle; none where they were in use.

@@ -1,18 +1,17 @@
 //! Outcome of a run: thresholds, who stopped it, and how it ended.
 
 use super::failures::{causes_in_words, causes_named, clause, error_share, suspect};
-use super::finding::{RunEvent, client_fault, event, finding, is_client_slow, limit, starved};
+use super::finding::{RunEvent, client_fault, event, finding, is_client_slow, limit, requested, starved};
 use super::gates::{brief, margin, parts, seen, value};
+use super::merged;
 use super::rows::{ended_in_warmup, is_unsent};
 use super::stalls::Stalls;
 use crate::run::report::{CommandLine, GateReport, Report, ShardReport, Verdict, thresholds};
 use crate::show::doc::{Severity, Status};
 use crate::show::text::{capital, counted, decimal, seconds};
+use crawlmark_harness::process::signal_in_words;
 use crawlmark_harness::supervisor::ShardFault;
 use crawlmark_harness::units::rounded_percent;
-
-/// Number of the signal that Ctrl-C sends.
-pub(super) const SIGINT: i32 = 2;
 
 /// Cause of a stop because results could not be stored.
 pub(super) const STORAGE_FAILURE: &str = "a failure to store results";
@@ -123,8 +122,7 @@ fn ending(report: &Report) -> String {
     let is_clear = event.is_none() && short.is_none();
     let limit = time_limit(report).filter(|_| is_clear).map_or_else(String::new, |limit| format!(" ({limit})"));
     let end = match (report.interrupted_by, &report.stopped_by) {
-        (Some(SIGINT), _) => stopped(" by Ctrl-C"),
-        (Some(signal), _) => stopped(&format!(" by signal {signal}")),
+        (Some(signal), _) => stopped(&format!(" by {}", signal_in_words(signal))),
         (None, None) if report.storage_failure.is_some() => stopped(&format!(" by {STORAGE_FAILURE}")),
         (None, Some(threshold)) => stopped(&format!(" by --stop-if '{threshold}'")),
         (None, None) if is_unsent(report) && report.ledger.skipped > 0 => {
@@ -165,7 +163,7 @@ fn missing(report: &Report) -> Option<String> {
         report.shards.iter().filter_map(|shard| Some((shard, shard.fault.as_deref()?))).collect();
     let dead_in_words = match &dead[..] {
         [] => None,
-        several if report.merged.is_some() => Some(counted(several.len() as u64, "part") + " without a result"),
+        _ if report.merged.is_some() => merged::missing(report),
         [(shard, fault)] => Some(death(shard, fault)),
         several => Some(counted(several.len() as u64, "shard") + " died"),
     };
@@ -225,13 +223,13 @@ pub(super) fn shortfall(report: &Report) -> Option<String> {
     if is_unsent(report) || ended_in_warmup(report).is_some() {
         return None;
     }
-    let requested = report.plan.run.steady_rate()?;
+    let requested = requested(report)?;
     let ledger = &report.ledger;
     let answered = (ledger.ok + ledger.not_found) as f64 / ledger.completed().max(1) as f64;
     let answered_per_s = report.totals.items_per_s * answered;
     // Failures are a finding of their own: they explain no more than their part.
     let failed = clause(report).and(error_share(report)).unwrap_or(0.0);
-    if answered_per_s >= requested * REACHED * (1.0 - failed) {
+    if answered_per_s >= requested.per_s * REACHED * (1.0 - failed) {
         return None;
     }
     let by = limit(report).filter(|(_, by)| *by != "--rate");
@@ -244,7 +242,7 @@ pub(super) fn shortfall(report: &Report) -> Option<String> {
         };
         format!(": {what} {} of the time", rounded_percent(part))
     });
-    Some(format!("{}/s instead of {}/s{by}", decimal(answered_per_s), decimal(requested)))
+    Some(format!("{}/s instead of {}{by}", decimal(answered_per_s), requested.words))
 }
 
 /// The flag that ended a run whose items were not all tried.

@@ -2,22 +2,30 @@
 
 use std::fmt::{Display, Write};
 
-use super::outcome::{SIGINT, STORAGE_FAILURE};
+use super::finding::is_client_slow;
+use super::outcome::STORAGE_FAILURE;
 use super::{merged, saved, times};
 use crate::run::report::{
-    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, LimitEvidence, PROXY, Report, RobotsReport,
-    TLS_TRUST, ThrottlingReport, UNVERIFIED, WindowReport, Witness, per_host_rate,
+    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, LimitWords, PROXY, Report, RobotsReport,
+    TLS_TRUST, ThrottlingReport, UNVERIFIED, WindowReport, Witness,
 };
 use crate::show::text::{bytes, counted, decimal, grouped, micros, rate_in_words, seconds};
+use crawlmark_harness::process::signal_in_words;
 use crawlmark_harness::stats::{Series, TlsCounts};
 use crawlmark_harness::supervisor::Moved;
 use crawlmark_harness::units::rounded_percent;
+
+/// Name of the time in which all connections were in use.
+const CONNECTIONS: &str = "connections";
 
 /// Name of the time in which no limit held.
 pub(super) const IDLE: &str = "idle";
 
 /// A limit that was binding for less than this part of the time is not worth a word.
 const SHOWN: f64 = 0.0005;
+
+/// Note on connections in use when this client was slow.
+const SLOW: &str = "\nthis client was slow, so its connections were in use for longer (see Validity)";
 
 /// Return the summary of a run: names and values of one or several lines.
 pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
@@ -58,11 +66,12 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("budget", budget_row(report, budget)));
     }
     if let Some(budget) = &report.host_budget {
-        rows.push(("per host", host_budget_row(budget, report.shard_word())));
+        rows.push(("per host", host_budget_row(report, budget)));
     }
-    let limits = limited_by(&report.binding, budget_flag(report));
+    let limits = limited_by(&report.binding, LimitWords::of(report));
     let note = if merged::is_partly_used(report) { format!(" of {}", merged::time(report)) } else { String::new() };
-    rows.push(("limited by", limits + &note));
+    let slow = if is_slow_with_connections(report) { SLOW } else { "" };
+    rows.push(("limited by", limits + &note + slow));
     if report.moved != Moved::default() {
         rows.push(("moved", moved(&report.moved)));
     }
@@ -94,6 +103,12 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("witness", witness_row(witness, report.plan.run.workload.contains_key(PROXY))));
     }
     rows
+}
+
+/// True if this client was slow and its connections seem to be the limit.
+fn is_slow_with_connections(report: &Report) -> bool {
+    let [(_, longest), ..] = limits(&report.binding, LimitWords::of(report));
+    is_client_slow(report) && longest == CONNECTIONS
 }
 
 /// True if nothing was sent, and nothing was to be.
@@ -253,19 +268,14 @@ fn tls(report: &Report) -> Option<String> {
     Some(row)
 }
 
-/// The flag of the rate that limited a run.
-pub(super) fn budget_flag(report: &Report) -> &'static str {
-    if LimitEvidence::run(report).is_rate_per_host() { per_host_rate(&report.plan.run) } else { "--rate" }
-}
-
 /// Limits by their names, the one that set the pace for longest first.
-pub(crate) fn limits(binding: &BindingReport, flag: &'static str) -> [(f64, &'static str); 6] {
+pub(crate) fn limits(binding: &BindingReport, words: LimitWords) -> [(f64, &'static str); 6] {
     let BindingReport { rate, concurrency, pause, target, storage, idle } = *binding;
     let mut parts = [
-        (rate, flag),
-        (concurrency, "connections"),
+        (rate, words.rate),
+        (concurrency, CONNECTIONS),
         (pause, "throttle pauses"),
-        (target, "the target's quota"),
+        (target, words.target),
         (storage, "storing results"),
         (idle, IDLE),
     ];
@@ -274,8 +284,8 @@ pub(crate) fn limits(binding: &BindingReport, flag: &'static str) -> [(f64, &'st
 }
 
 /// The limits that set the pace, the longest first, with the parts of the time in which each did.
-pub(crate) fn limited_by(binding: &BindingReport, flag: &'static str) -> String {
-    let shown = limits(binding, flag).into_iter().filter(|(part, _)| *part >= SHOWN);
+pub(crate) fn limited_by(binding: &BindingReport, words: LimitWords) -> String {
+    let shown = limits(binding, words).into_iter().filter(|(part, _)| *part >= SHOWN);
     shown.map(|(part, by)| format!("{by} {}", rounded_percent(part))).collect::<Vec<_>>().join(", ")
 }
 
@@ -349,8 +359,7 @@ fn ledger(report: &Report) -> String {
     let stopped = || {
         report.plan.run.duration.filter(|_| report.interrupted)?;
         match report.interrupted_by {
-            Some(SIGINT) => Some("Ctrl-C".to_owned()),
-            Some(signal) => Some(format!("signal {signal}")),
+            Some(signal) => Some(signal_in_words(signal)),
             None => report
                 .stopped_by
                 .clone()
@@ -359,7 +368,7 @@ fn ledger(report: &Report) -> String {
     };
     if let Some(end) = super::outcome::time_limit(report).or_else(stopped) {
         let shown = |n: u64, state: &str| ["ok", "failed"].contains(&state) || (n > 0 && state != "not attempted");
-        return format!("{} (stopped by {end})", parts(&shown).join(", "));
+        return format!("{}; stopped by {end}", parts(&shown).join(", "));
     }
     let before = merged::finished_before(report);
     let planned = ledger.planned.saturating_add(before.map_or(0, |(items, _)| items));
@@ -372,25 +381,24 @@ fn ledger(report: &Report) -> String {
 }
 
 fn budget_row(report: &Report, budget: &BudgetReport) -> String {
-    let word = report.shard_word();
     let row = format!(
         "{}, {} used{}; {}",
         rate_in_words(&budget.rate),
         rounded_percent(budget.utilisation),
         merged::idle_budget(report, budget.utilisation),
-        kept(budget.kept, budget.unaudited_shards, word)
+        kept(report, budget.kept, budget.unaudited_shards)
     );
-    audited(row, (budget.worst_window.as_ref(), &budget.busiest), word)
+    audited(row, (budget.worst_window.as_ref(), &budget.busiest), report.shard_word())
 }
 
-fn host_budget_row(budget: &HostBudgetReport, word: &str) -> String {
+fn host_budget_row(report: &Report, budget: &HostBudgetReport) -> String {
     let row = format!(
         "{} and at most {} at once for each; {}",
         rate_in_words(&budget.rate),
         grouped(budget.burst),
-        kept(budget.kept, budget.unaudited_shards, word)
+        kept(report, budget.kept, budget.unaudited_shards)
     );
-    audited(row, (budget.worst_window.as_ref(), &budget.busiest), word)
+    audited(row, (budget.worst_window.as_ref(), &budget.busiest), report.shard_word())
 }
 
 /// Adds the windows that were looked at.
@@ -420,17 +428,26 @@ fn audited(mut row: String, (worst, busiest): (Option<&WindowReport>, &[BusiestR
     row
 }
 
-fn kept(kept: bool, unaudited_shards: usize, word: &str) -> String {
-    match (kept, unaudited_shards) {
-        (true, 0) => "never exceeded in any window".to_owned(),
-        (true, missing) => {
-            format!(
-                "never exceeded in any window ({} ended early and could not be checked)",
-                counted(missing as u64, word)
-            )
-        }
-        (false, _) => "EXCEEDED".to_owned(),
+fn kept(report: &Report, kept: bool, unaudited_shards: usize) -> String {
+    match unaudited(report, unaudited_shards) {
+        _ if !kept => "EXCEEDED".to_owned(),
+        None => "never exceeded in any window".to_owned(),
+        Some(unaudited) => format!("never exceeded in any window ({unaudited})"),
     }
+}
+
+/// Describe the shards whose use of a budget is unknown: `1 shard ended early and could not be checked`; none without any.
+pub(crate) fn unaudited(report: &Report, shards: usize) -> Option<String> {
+    let missing = report.merged.as_ref().map_or(0, |merged| merged.missing_parts as usize).min(shards);
+    let missing_parts = merged::missing(report).filter(|_| missing > 0).map(|parts| {
+        // A part that never began sent nothing.
+        let is_unknown = parts.ends_with("result");
+        if is_unknown { parts + " could not be checked" } else { parts }
+    });
+    let ended = (shards > missing).then(|| counted((shards - missing) as u64, report.shard_word()));
+    let ended = ended.map(|shards| shards + " ended early and could not be checked");
+    let unaudited: Vec<String> = missing_parts.into_iter().chain(ended).collect();
+    (!unaudited.is_empty()).then(|| unaudited.join(", "))
 }
 
 /// CPU of the shards per request, µs, over those that reported it; none when none did, and without requests.
@@ -450,8 +467,8 @@ fn client(report: &Report) -> String {
         }
         None => "CPU and memory unknown: no shard reported them".to_owned(),
     };
-    if report.merged.is_some() {
-        return format!("{}, {used}", counted(report.shards.len() as u64, "part"));
+    if let Some(parts) = &report.merged {
+        return format!("{}, {used}", merged::parts(parts));
     }
     let shards = counted(report.shards.len() as u64, "shard");
     format!("{shards}, {used}; supervisor {} of a core", rounded_percent(report.supervisor.cpu_share))

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::report::{Latency, LimitEvidence, LimitName, Report, ScheduleReport, Totals, Verdict, per_host_rate};
+use crate::run::report::{
+    Latency, LimitEvidence, LimitName, Report, ScheduleReport, Totals, Verdict, per_host_rate, quota,
+};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{counted, grouped, micros, rate_in_words, seconds};
 use crawlmark_harness::plan::RunPlan;
@@ -240,7 +242,7 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, plan: &RunPla
             Binding::Concurrency | Binding::Idle => "a connection",
             Binding::Rate => per_host_rate(plan),
             Binding::Pause => "a throttle pause",
-            Binding::Target => "the target's quota",
+            Binding::Target => quota(plan, totals.throttled),
             Binding::Storage => "room to store results",
         };
         row = format!("{row}\n{} were never sent; at the end, the queue was waiting for {what}", grouped(*dropped));

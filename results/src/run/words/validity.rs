@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::failures::{clause, cut_off_share};
-use super::finding::event;
+use super::finding::{event, hosts_down};
 use super::outcome::shortfall;
 use super::rows::is_unsent;
 use super::stalls::Stalls;
@@ -155,6 +155,9 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         Verdict::ClientLimited => "This client was the bottleneck: the target may be faster than shown.",
         Verdict::TargetLimited if report.ledger.ok + report.ledger.not_found == 0 => {
             "No request succeeded, so these figures say nothing about normal responses."
+        }
+        Verdict::TargetLimited if hosts_down(report).is_some() => {
+            "Not all hosts gave a good response: rates count the requests to those that did not."
         }
         Verdict::TargetLimited if event(report).is_some_and(|event| event.is_down) => {
             "No good response came at the end of the run, so its rates are not those of a working target."

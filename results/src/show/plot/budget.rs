@@ -50,10 +50,8 @@ fn windows(budget: &BudgetReport, word: &str) -> Vec<(String, f64, String)> {
 
 fn caption(report: &Report, budget: &BudgetReport) -> String {
     let kept = if budget.kept { "was never exceeded, in any window checked" } else { "WAS exceeded" };
-    let unaudited = match budget.unaudited_shards {
-        0 => String::new(),
-        n => format!("; {n} of the {}s could not be checked", report.shard_word()),
-    };
+    let unaudited = words::unaudited(report, budget.unaudited_shards);
+    let unaudited = unaudited.map_or_else(String::new, |unaudited| format!("; {unaudited}"));
     format!(
         "The {} limit {kept}; {} of it was used{}{unaudited}.",
         rate_in_words(&budget.rate),

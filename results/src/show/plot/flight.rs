@@ -1,7 +1,7 @@
 //! Requests in flight, their limits, and the limit that held the shards back.
 
 use super::seconds::{PICTURE, Seconds};
-use crate::run::report::{BindingReport, IntervalRow, LimitEvidence, Report};
+use crate::run::report::{BindingReport, IntervalRow, LimitWords, Report};
 use crate::run::words;
 use crate::show::chart::{Axis, Block, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, Ticks};
 use crawlmark_harness::units::{grouped, rounded_percent};
@@ -9,15 +9,12 @@ use crawlmark_harness::units::{grouped, rounded_percent};
 /// Time that a run may lack of its last second, s: the last answers may end before the time is over.
 const LAST_S: f64 = 0.01;
 
-/// Name of a limit on the rate, unless it is one of each host.
-const RATE: &str = "the requested rate";
-
 /// The part of the time in which something held a shard back.
 type LimitShare = fn(&BindingReport) -> f64;
 
 /// Limits that can hold a shard back, in the order in which they are stacked.
 const LIMITS: [(&str, Role, LimitShare); 6] = [
-    (RATE, Role::Asked, |b| b.rate),
+    ("the requested rate", Role::Asked, |b| b.rate),
     ("connections", Role::Connections, |b| b.concurrency),
     ("throttling", Role::Throttled, |b| b.pause),
     ("the target's quota", Role::Quota, |b| b.target),
@@ -60,7 +57,7 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
         x: seconds.axis("maximum, or mean share,"),
         y: axis,
         height: 64.0,
-        marks: shares(&seconds, report).into_iter().filter(Mark::is_known).collect(),
+        marks: shares(report, &seconds).into_iter().filter(Mark::is_known).collect(),
     };
     Some(Chart {
         name: "in-flight",
@@ -71,8 +68,8 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
 }
 
 /// Shares of the limits in each step, on top of each other.
-fn shares(seconds: &Seconds<'_>, report: &Report) -> [Mark; 6] {
-    let (mut tops, evidence): (Vec<f64>, _) = (Vec::new(), LimitEvidence::run(report));
+fn shares(report: &Report, seconds: &Seconds<'_>) -> [Mark; 6] {
+    let mut tops: Vec<f64> = Vec::new();
     LIMITS.map(|(name, role, part)| {
         let steps = seconds.means(|row: &IntervalRow| {
             // Of a second in which no shard lived nothing is known.
@@ -87,14 +84,8 @@ fn shares(seconds: &Seconds<'_>, report: &Report) -> [Mark; 6] {
             Some(Block { x: (from, to), y: (bottom, *top), text: String::new() })
         };
         let blocks: Vec<Block> = steps.into_iter().zip(&mut tops).filter_map(block).collect();
-        Mark::new(role, named(name, &evidence), Shape::Blocks(merged(&blocks)))
+        Mark::new(role, name_of(report, name, role), Shape::Blocks(merged(&blocks)))
     })
-}
-
-/// The name of a limit in this run: of the rate, what set it.
-pub(super) fn named(limit: &'static str, evidence: &LimitEvidence<'_>) -> &'static str {
-    let of_host = evidence.rate_per_host().filter(|_| limit == RATE);
-    of_host.unwrap_or(limit)
 }
 
 /// Blocks of which neighbours of one height are one.
@@ -109,20 +100,29 @@ fn merged(blocks: &[Block]) -> Vec<Block> {
 }
 
 /// Return the limit that held something back the longest, and the part of its time; none when nothing is known.
-pub(super) fn foremost(binding: &BindingReport) -> Option<(&'static str, f64)> {
-    let parts = LIMITS.iter().map(|(name, _, part)| (*name, part(binding))).filter(|(_, part)| *part > 0.0);
-    parts.reduce(|a, b| if b.1 > a.1 { b } else { a })
+pub(super) fn foremost(report: &Report, binding: &BindingReport) -> Option<(&'static str, f64)> {
+    let parts = LIMITS.iter().map(|(name, role, part)| (name_of(report, name, *role), part(binding)));
+    parts.filter(|(_, part)| *part > 0.0).reduce(|a, b| if b.1 > a.1 { b } else { a })
+}
+
+/// Name of a limit in this run.
+fn name_of(report: &Report, name: &'static str, role: Role) -> &'static str {
+    let words = LimitWords::of(report);
+    match role {
+        Role::Asked if words.rate != "--rate" => words.rate,
+        Role::Quota => words.target,
+        _ => name,
+    }
 }
 
 fn caption(report: &Report) -> String {
     let peak = grouped(report.totals.peak_in_flight);
     let connections = grouped(u64::from(report.plan.run.in_flight()));
-    let held = match foremost(&report.binding) {
+    let held = match foremost(report, &report.binding) {
         Some(("idle", part)) => {
             format!(" The {}s were idle for {} of the time.", report.shard_word(), rounded_percent(part))
         }
         Some((name, part)) => {
-            let name = named(name, &LimitEvidence::run(report));
             format!(" Mostly limited by {name} ({} of {}).", rounded_percent(part), words::time_of_parts(report))
         }
         None => String::new(),

@@ -2,11 +2,10 @@
 
 use super::flight;
 use super::seconds::{LEAST_S, PICTURE, Seconds};
-use crate::run::report::{Course, LimitEvidence, Report, ShardReport};
+use crate::run::report::{Course, Report, ShardReport};
 use crate::show::chart::scale::spoken;
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::text::capital;
-use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
@@ -204,7 +203,7 @@ fn caption(report: &Report, lagging: Option<u32>) -> String {
             "{} {} {ended}: {part} of the median {word}'s requests{}.{shown}",
             capital(word),
             shard.shard,
-            cause(shard, &report.plan.run)
+            cause(report, shard)
         );
     }
     let latest = report.shards.iter().filter_map(|shard| Some((shard.shard, greatest_lag(&shard.course)?)));
@@ -223,7 +222,7 @@ fn caption(report: &Report, lagging: Option<u32>) -> String {
 }
 
 /// Explain from a shard's own figures why it was slow.
-fn cause(shard: &ShardReport, plan: &RunPlan) -> String {
+fn cause(report: &Report, shard: &ShardReport) -> String {
     if shard.fault.is_some() {
         return String::new();
     }
@@ -234,11 +233,10 @@ fn cause(shard: &ShardReport, plan: &RunPlan) -> String {
         n if n > 0 && shard.totals.throttled * 20 > n => {
             format!("; {} of its requests were throttled", rounded_percent(shard.totals.throttled as f64 / n as f64))
         }
-        _ => match (greatest_lag(&shard.course), flight::foremost(&shard.binding)) {
+        _ => match (greatest_lag(&shard.course), flight::foremost(report, &shard.binding)) {
             (Some(us), _) if us >= LATE_US => format!("; its send delay was up to {}", micros(us)),
             (_, Some(("idle", part))) => format!(", idle {} of the time", rounded_percent(part)),
             (_, Some((limit, part))) => {
-                let limit = flight::named(limit, &LimitEvidence::shard(plan, shard));
                 format!(", mostly ({} of the time) limited by {limit}", rounded_percent(part))
             }
             _ => String::new(),

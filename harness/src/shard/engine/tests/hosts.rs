@@ -183,6 +183,19 @@ fn each_host_has_a_budget_of_its_own_within_that_of_the_run() {
 }
 
 #[test]
+fn a_host_without_work_is_not_held_back_by_the_rate_of_another() {
+    // The items of the second host are requested again and again.
+    let answers: Answers = |id, _, _| if id % 2 == 1 { again(Outcome::Rejected, None) } else { GOOD };
+    let mut plan = shard_of(2, 2, 8);
+    plan.per_host.budget = Some(Budget { interval_ns: 1_000_000_000, burst: 1, at_start: 1, phase_ns: 0 });
+    plan.budget = Some(Budget { interval_ns: 10_000_000, burst: 2, at_start: 2, phase_ns: 0 });
+    let done = just_run(&plan, 60 * S, answers);
+    let times = done.engine.gate().host_times(done.ended);
+    assert!(times[1].own_rate_ns > 1_000_000_000, "{times:?}");
+    assert!(times[0].rate_ns < 50_000_000, "{times:?}");
+}
+
+#[test]
 fn a_pause_that_another_shard_was_told_of_is_kept_for_that_host_only() {
     let done = run_hosts(
         &shard_of(2, 1 << 40, 4),

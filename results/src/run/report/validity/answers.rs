@@ -81,14 +81,14 @@ pub(crate) fn longer(plan: &RunPlan) -> String {
 /// Finding: the target was dead for so much of the run that its rate is not that of a working target, however few requests failed
 /// in the meantime: each may take a timeout, or the backoff before the next one.
 pub(super) fn dead(evidence: &Evidence<'_>) -> CheckResult {
-    CheckResult::perhaps(Dead::of(evidence).filter(Dead::is_much).map(Dead::words))
+    CheckResult::perhaps(Dead::of(evidence).filter(Dead::is_much).map(|dead| dead.words(evidence.plan)))
 }
 
 /// Finding: the target was dead for a notable part of the run.
 pub(super) fn partly_dead(evidence: &Evidence<'_>) -> CheckResult {
     let is_notable =
         |dead: &Dead| !dead.is_much() && dead.s >= LEAST_PARTLY_DEAD_S && dead.s >= dead.of_s * PARTLY_DEAD;
-    CheckResult::perhaps(Dead::of(evidence).filter(is_notable).map(Dead::words))
+    CheckResult::perhaps(Dead::of(evidence).filter(is_notable).map(|dead| dead.words(evidence.plan)))
 }
 
 /// Time without a good answer while requests failed.
@@ -136,11 +136,13 @@ impl Dead {
         (self.s >= LEAST_DEAD_S && self.s >= self.of_s * DEAD) || f64::from(self.at_end) >= LEAST_DEAD_S
     }
 
-    fn words(self) -> String {
+    fn words(self, plan: &RunPlan) -> String {
         let Self { s, of_s, .. } = self;
+        // The others may have had nothing left to send.
+        let (who, whose) = if plan.per_host.hosts > 1 { ("a host", "the host's") } else { ("the target", "its") };
         format!(
-            "no good response for {s:.0} of the {of_s:.0} seconds while requests failed, so the rate includes a time in which the \
-             target did not work. Check its log; the plot of errors shows when"
+            "no good response for {s:.0} of the {of_s:.0} seconds while requests failed, so the rate includes a time in which {who} \
+             did not work. Check {whose} log; the plot of errors shows when"
         )
     }
 }
