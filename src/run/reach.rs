@@ -333,11 +333,11 @@ mod tests {
             }
             false
         };
-        let (dead, opened) = never_reachable(&[&[refused]], Duration::from_secs(60), clock, &stop);
+        let (dead, opened) = never_reachable(&[&[refused]], Duration::from_mins(1), clock, &stop);
         assert!(dead.is_empty() && opened == 1 && looks.get() >= 5, "{dead:?} {opened}");
         // Who is asked to stop does not wait.
         drop(late);
-        assert_eq!(never_reachable(&[&[refused]], Duration::from_secs(60), clock, &|| true).1, 0);
+        assert_eq!(never_reachable(&[&[refused]], Duration::from_mins(1), clock, &|| true).1, 0);
     }
 
     #[test]
