@@ -100,6 +100,7 @@ pub use self::source_addresses::ConnectionSlots;
 use self::source_addresses::SourceAddresses;
 use self::targets::RequestTarget;
 pub use self::targets::{Host, IdUse, Line, Scheme, Targets};
+pub(crate) use self::template::PLACE;
 pub use self::template::{Flaw, Template, TemplateError};
 use crate::dataset::manifest::Saved;
 use crate::dataset::session::Session;

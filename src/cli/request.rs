@@ -14,7 +14,7 @@ Write IDs as width=N (with leading zeros), hex, base36 or hex,width=8
   hex            2a; base36 is 16 for it, both in lower case
   hex,width=4    002a
 
-The format is used wherever {id} stands, also in the lines of --urls.
+The format is used wherever {id} stands: in URLs, and in bodies.
 
   crawlmark run 'http://127.0.0.1:8080/objects/{id}.json' --ids 0..64k \\
       --id-format hex,width=4";
@@ -62,7 +62,7 @@ pub struct RequestArgs {
     pub body_file: Option<PathBuf>,
     /// Send this JSON as the body: TEXT or @FILE
     ///
-    /// It is checked, and sent with `content-type: application/json` unless --header sets another one.
+    /// It is checked, and sent with `content-type: application/json` unless --header sets another one. {id} is replaced by the ID, as in --body.
     #[arg(long, value_name = "JSON", conflicts_with = "body")]
     pub json_body: Option<String>,
     /// Send credentials (Basic): USER:PASSWORD

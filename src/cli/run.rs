@@ -343,7 +343,11 @@ pub struct RunArgs {
     #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "Requests")]
     pub headers: Vec<String>,
     /// Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
-    #[arg(long, default_value = "", hide_default_value = true, help_heading = "Requests")]
+    ///
+    /// {id} in a body is replaced by the ID, and then the URL needs none:
+    ///
+    ///   crawlmark run 'http://127.0.0.1:8080/search' --body 'item={id}'
+    #[arg(long, verbatim_doc_comment, default_value = "", hide_default_value = true, help_heading = "Requests")]
     pub body: String,
     /// Bodies, credentials, form and order of IDs
     #[command(flatten)]

@@ -73,7 +73,7 @@ pub enum ShapeError {
 }
 
 impl RequestShape {
-    /// Requests with headers as typed (`name: value`).
+    /// Requests with headers as typed (`name: value`), and a body that may have places for the ID.
     ///
     /// # Errors
     /// When the method or a header is no such thing, or is not the caller's to choose.
@@ -82,28 +82,27 @@ impl RequestShape {
         map.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
         map.insert(ACCEPT, HeaderValue::from_static("*/*"));
         let (id_format, withheld) = (None, Vec::new());
-        Self::build(map, self::method(method)?, headers, Self { id_format, withheld, ..Self::empty(body) })
+        Self::build(map, self::method(method)?, headers, Self { id_format, withheld, ..Self::with_body(body) })
     }
 
-    /// Return the shape of a request with a method, headers (`name: value`) and a body of its own, which may have places for the ID; the
-    /// rest is as in this one.
+    /// Return the shape of a request with a method, headers (`name: value`) and a body of its own; the rest is as in this one.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub fn own(&self, method: Option<&str>, headers: &[String], body: Option<Bytes>) -> Result<Self, ShapeError> {
-        let has_id_in_body = body.as_ref().map_or(self.has_id_in_body, |body| places(body).next().is_some());
         let mut map: HeaderMap = self.headers.iter().cloned().collect();
         map.remove(CONTENT_LENGTH);
         let method = method.map_or_else(|| Ok(self.method.clone()), self::method)?;
         let (body, id_format) = (body.unwrap_or_else(|| self.body.clone()), self.id_format);
         // What this one withholds, it withholds itself.
-        Self::build(map, method, headers, Self { has_id_in_body, id_format, ..Self::empty(body) })
+        Self::build(map, method, headers, Self { id_format, ..Self::with_body(body) })
     }
 
-    fn empty(body: Bytes) -> Self {
+    fn with_body(body: Bytes) -> Self {
+        let has_id_in_body = places(&body).next().is_some();
         let (method, headers, withheld) = (Method::GET, Vec::new(), Vec::new());
         let (host_header, id_format) = (HostHeader::OfUrl, None);
-        Self { method, host_header, headers, body, has_id_in_body: false, id_format, withheld }
+        Self { method, host_header, headers, body, has_id_in_body, id_format, withheld }
     }
 
     /// Complete `shape`: headers as typed replace those of `map`.
@@ -291,7 +290,7 @@ impl Writer {
         let end = [&headers, &b"\r\n\r\n"[..], &body].concat();
         let around_id = targets
             .only()
-            .filter(|target| host_value == HostValue::Shared && target.shape.is_none())
+            .filter(|target| host_value == HostValue::Shared && target.shape.is_none() && !shape.has_id_in_body)
             .and_then(|target| {
                 let after_id = target.after?.as_bytes();
                 Some([[&start[..], target.before.as_bytes()].concat(), [after_id, &after_path, &end].concat()])
@@ -379,7 +378,8 @@ impl Writer {
             return &self.long_body;
         }
         let target = self.targets.of(id);
-        match target.shape {
+        let own = target.shape.or(self.shape.has_id_in_body.then_some(&self.shape));
+        match own {
             None => output.extend_from_slice(&self.start),
             Some(shape) => output.extend_from_slice(&[shape.method.as_str().as_bytes(), b" "].concat()),
         }
@@ -391,7 +391,7 @@ impl Writer {
             IdFormat::write_or_plain(self.id_format, id, output);
             output.extend_from_slice(after_id.as_bytes());
         }
-        if let Some(shape) = target.shape {
+        if let Some(shape) = own {
             let host = (shape.host_header == HostHeader::OfUrl).then_some(target.host);
             self.write_rest((shape, host, |_| true), (&shape.body(id), after), (output, absolute));
             return &[];
@@ -458,6 +458,15 @@ mod tests {
                     assert_eq!(text(&whole, id, after), text(&parts, id, after));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn an_id_in_a_body_is_replaced_and_counted() {
+        let shape = shape(&[], "{id}-{id}").unwrap().with_ids("width=3".parse().ok());
+        for url in ["http://h/a/{id}", "http://h/a"] {
+            let request = text(&writer(&[url], &shape), 7, After::Keep);
+            assert!(request.contains("\r\ncontent-length: 7\r\n") && request.ends_with("\r\n\r\n007-007"), "{request}");
         }
     }
 

@@ -9,7 +9,7 @@ use super::redact;
 use super::targets::Scheme;
 
 /// Placeholder of the ID.
-pub(super) const PLACE: &str = "{id}";
+pub(crate) const PLACE: &str = "{id}";
 
 /// A URL, with a place for the ID unless it was taken [as written](Self::as_written). Parsing resolves no name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -143,7 +143,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let rate = if is_replay { Some(mean_rate(&times)) } else { args.rate.map(|rate| rate.peak) };
     refuse_unlimited_strangers(targets.hosts(), (&addresses, proxies.as_ref()), rate)?;
     let robots = addresses::obeyed(&args, targets.hosts(), (&addresses, proxies.as_ref()), &mut workload)?;
-    let (ids, bounded) = choose_ids(&args, &targets);
+    let (ids, bounded) = choose_ids(&args, &targets, request.has_id());
     let lookups = addresses::lookups(&args, targets.hosts(), proxies.as_ref(), &mut workload)?;
     let options = request::options(&args, (ids, targets.hosts().len()), &mut workload)?;
     let per_host = args.per_host.resolve(u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX));
@@ -386,13 +386,14 @@ pub(crate) fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective
 
 /// Choose the IDs, and say if they or a flag bound the run: a range, the first so many, each line of a list once, or more than any run
 /// crawls.
-fn choose_ids(args: &RunArgs, targets: &Targets) -> (IdRange, bool) {
+fn choose_ids(args: &RunArgs, targets: &Targets, has_id_in_body: bool) -> (IdRange, bool) {
     let lines = IdRange { start: 0, end: targets.lines() as u64 };
     if args.arrivals == Arrivals::Replay {
         // Each request is one item; those beyond `-n` are not among them.
         return (lines, true);
     }
-    let is_list = args.list().is_some() && targets.asks_ids() == IdUse::No && !targets.is_drawn();
+    let asks_ids = has_id_in_body || targets.asks_ids() == IdUse::Yes;
+    let is_list = args.list().is_some() && !asks_ids && !targets.is_drawn();
     let ids = match (args.ids, args.requests) {
         (ids, Some(count)) => ids.unwrap_or(IdRange { start: 0, end: u64::MAX }).first(count),
         (Some(ids), None) => ids,

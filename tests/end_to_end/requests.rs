@@ -64,6 +64,12 @@ fn bodies_and_credentials_are_sent_and_not_recorded() {
             json!(["--json-body ..."]),
         ),
         (
+            &["--json-body", "{\"item\": {id}, \"name\": \"{id}\"}"],
+            &["POST /a/0 ", "content-length: 24"],
+            "{\"item\": 0, \"name\": \"0\"}",
+            json!(["--json-body ..."]),
+        ),
+        (
             &["--json-body", &at_file, "-m", "PUT", "-H", "content-type: application/x+json"],
             &["PUT /a/0 ", "content-type: application/x+json"],
             "[1, 2]",

@@ -41,7 +41,9 @@ pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, E
     let bundled: Template = match (args.urls.as_deref(), args.url.as_deref()) {
         (Some(file), _) => return read_urls(file).map(Chosen::from),
         (None, Some(url)) => {
-            return Targets::one(&url.parse().map_err(|error| no_url(&error))?).map(Chosen::from).map_err(usage);
+            // With the ID in the body, the URL may do without.
+            let template = if request.has_id() { Template::as_written(url) } else { url.parse() };
+            return Targets::one(&template.map_err(|error| no_url(&error))?).map(Chosen::from).map_err(usage);
         }
         (None, None) => {
             let scheme = if args.target_tls { Scheme::Https } else { Scheme::Http };
