@@ -182,5 +182,11 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     seconds.thresholds.close(&mut report);
     let saved = directory.finish(&report)?;
     println!("{}Report: {}", words::doc(&report, &[]).terminal(100), saved.join(PAGE).display());
-    Ok(ExitCode::from(if report.gates.iter().all(|gate| gate.ok == Some(true)) { 0 } else { 3 }))
+    let gate = |ok| report.gates.iter().any(|gate| gate.ok == ok);
+    // The exit codes of `crawlmark run`: 3 for a threshold that failed, 5 for one that nothing decides.
+    Ok(ExitCode::from(match (gate(Some(false)), gate(None)) {
+        (true, _) => 3,
+        (false, true) => 5,
+        (false, false) => 0,
+    }))
 }

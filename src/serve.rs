@@ -7,7 +7,7 @@ use std::path::Path;
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::units::grouped;
 use crawlmark_mock_server::{
-    Config, Credentials, Journal, Ledger, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched,
+    Config, Credentials, Journal, Ledger, LoadError, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched,
 };
 use nix::sys::signal::{SigSet, Signal};
 
@@ -83,10 +83,14 @@ fn in_short(ledger: &Ledger) -> String {
 /// The stubs below `root`. What is left out is said on standard error.
 fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
     let on_unsupported = if args.lenient { OnUnsupported::Skip } else { OnUnsupported::Refuse };
-    let remedy =
-        if args.lenient { "" } else { "\nCorrect them, or leave out stubs that are not supported with --lenient" };
-    let mappings =
-        Mappings::load(root, on_unsupported).map_err(|error| Error::Usage(format!("--stubs: {error}{remedy}")))?;
+    let mappings = Mappings::load(root, on_unsupported).map_err(|error| {
+        let remedy = match error {
+            LoadError::Wrong(_) if args.lenient => "\nCorrect them",
+            LoadError::Wrong(_) => "\nCorrect them; --lenient leaves out stubs whose features are not supported",
+            LoadError::Root { .. } | LoadError::NoMappings { .. } => ". Check the path",
+        };
+        Error::Usage(format!("--stubs: {error}{remedy}"))
+    })?;
     if mappings.skipped() > 0 {
         let (left_out, served) = (mappings.skipped(), mappings.len());
         let why = mappings.warnings();

@@ -27,7 +27,7 @@ fn saved() -> Report {
 fn gate(expression: &str, ok: Option<bool>) -> GateReport {
     GateReport {
         expression: expression.to_owned(),
-        kind: "fail_if".to_owned(),
+        kind: "threshold".to_owned(),
         metric: "rate".to_owned(),
         window_s: None,
         unit: "per_s".to_owned(),

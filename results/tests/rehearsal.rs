@@ -341,7 +341,7 @@ fn attempts_that_were_cut_off_are_errors_and_thresholds_of_before_that_can_be_re
     let mut is_read = |errors: u64| {
         let mut saved = serde_json::to_value(&report).unwrap();
         saved["gates"] = serde_json::json!([{
-            "expression": "errors == 0", "kind": "fail_if", "metric": "errors", "window_s": null, "unit": "count",
+            "expression": "errors == 0", "kind": "threshold", "metric": "errors", "window_s": null, "unit": "count",
             "limit": 0.0, "value": errors as f64, "at_least": false, "margin": null, "ok": false, "why": null,
             "windows": null, "until_s": null,
         }]);

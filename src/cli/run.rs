@@ -104,6 +104,13 @@ wait, requests to others go first (in an open loop the order stays). A host that
 cannot be reached is named before the run, and its items fail; when none can be
 reached, the run is refused.";
 
+const BODY: &str = "\
+Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
+
+{id} in a body is replaced by the ID; a URL without {id} is then used as it is.
+
+  crawlmark run 'http://127.0.0.1:8080/search' --body 'item={id}'";
+
 const REQUESTS_FILE: &str = "\
 Send the requests in FILE: JSON lines, vegeta, HAR or access log
 
@@ -343,11 +350,7 @@ pub struct RunArgs {
     #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "Requests")]
     pub headers: Vec<String>,
     /// Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
-    ///
-    /// {id} in a body is replaced by the ID, and then the URL needs none:
-    ///
-    ///   crawlmark run 'http://127.0.0.1:8080/search' --body 'item={id}'
-    #[arg(long, verbatim_doc_comment, default_value = "", hide_default_value = true, help_heading = "Requests")]
+    #[arg(long, long_help = BODY, default_value = "", hide_default_value = true, help_heading = "Requests")]
     pub body: String,
     /// Bodies, credentials, form and order of IDs
     #[command(flatten)]

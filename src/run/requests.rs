@@ -218,7 +218,12 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (FilePosition, &[u8])> {
 fn build(parsed: Parsed, base: Option<&Template>, shape: &RequestShape) -> Result<RequestFile, RequestsError> {
     let Parsed { entries, skipped } = parsed;
     let skipped = skipped.map(|(count, first)| {
-        format!("{count} lines or entries cannot be sent again and are left out (the first: {first})")
+        let are = if count == 1 {
+            "line or entry cannot be sent again and is"
+        } else {
+            "lines or entries cannot be sent again and are"
+        };
+        format!("{count} {are} left out (the first: {first})")
     });
     if entries.is_empty() {
         return Err(RequestsError::Empty(skipped.map(|skipped| format!(": {skipped}")).unwrap_or_default()));

@@ -73,7 +73,7 @@ fn a_gate_that_fails_fails_the_run_and_outweighs_an_undecided_one() {
     let errors = report.items("failed") as f64 / 400.0;
     assert_eq!(*report.at("/gates/0/value"), json!(errors));
     assert!(report.at("/gates/0/margin").as_f64().unwrap() < -1.0);
-    assert!(junit(&ended).contains("<failure type=\"fail_if\" message=\"must hold: error_rate &lt; 1%; seen: "));
+    assert!(junit(&ended).contains("<failure type=\"threshold\" message=\"must hold: error_rate &lt; 1%; seen: "));
     assert_one_line(&ended, "error: threshold failed: error_rate < 1% (");
     let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
     assert!(summary.contains("| error_rate \\< 1% | FAILED | "), "{summary}");

@@ -14,7 +14,7 @@ struct TestCase {
     name: String,
     /// Result in words.
     said: String,
-    /// Type of a failure: `fail_if`, `stop_if` or `comparison`.
+    /// Type of a failure: `threshold`, `stop_if` or `comparison`.
     kind: &'static str,
     outcome: TestOutcome,
 }

@@ -51,7 +51,7 @@ impl Breach {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Fails => "fail_if",
+            Self::Fails => "threshold",
             Self::Stops => "stop_if",
         }
     }

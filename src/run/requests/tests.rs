@@ -47,7 +47,7 @@ fn each_format_is_found_by_its_content() {
     let (archive, log) = (file(har, None).unwrap(), file(combined, base).unwrap());
     let names = |file: &RequestFile| file.lines[0].shape.as_ref().unwrap().header_names().join(" ");
     assert_eq!(names(&archive), "host user-agent accept x-all content-length x-a");
-    assert!(archive.skipped.unwrap().contains("1 lines or entries cannot be sent again"));
+    assert!(archive.skipped.unwrap().contains("1 line or entry cannot be sent again and is left out"));
     assert!(names(&log).contains("referer") && log.skipped.is_none(), "{}", names(&log));
 }
 
@@ -153,7 +153,7 @@ fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
         ),
         (&[log, "GET /secret\n"].concat(), Some("http://h"), ": line 2: it is no line of an access log"),
         (&log.replace("Feb", "Fev"), Some("http://h"), ": line 1: its time cannot be read"),
-        (&log.replace("GET / HTTP/1.1", "POST / HTTP/1.1"), Some("http://h"), " holds no request: 1 lines or entries"),
+        (&log.replace("GET / HTTP/1.1", "POST / HTTP/1.1"), Some("http://h"), " holds no request: 1 line or entry"),
         (log, None, ": line 1 has a path without a host"),
     ] {
         let said = file(text, base).unwrap_err().message();

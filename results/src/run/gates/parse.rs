@@ -131,12 +131,20 @@ impl<'a> Reader<'a> {
     fn metric(&mut self) -> Result<Metric, Wrong> {
         self.skip_blanks();
         let start = self.at;
-        if self.take(|c| c.is_alphanumeric() || c == '_').is_empty() {
+        let word = self.take(|c| c.is_alphanumeric() || c == '_');
+        if word.is_empty() {
             return Err((start, Fault::NoMetric));
         }
-        self.bracketed(['(', ')'])?;
-        let name = &self.text[start..self.at];
-        Metric::named(name).ok_or_else(|| (start, Fault::UnknownMetric { name: name.to_owned(), hint: hint(name) }))
+        let series = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        let name = if series.ends_with('p') && series != word && self.rest().starts_with('.') {
+            // As summaries write it: `service_p99.9`.
+            self.take(|c| c == '.' || c.is_ascii_digit());
+            format!("{series}({})", &self.text[start + series.len()..self.at])
+        } else {
+            self.bracketed(['(', ')'])?;
+            self.text[start..self.at].to_owned()
+        };
+        Metric::named(&name).ok_or_else(|| (start, Fault::UnknownMetric { hint: hint(&name), name }))
     }
 
     fn window(&mut self, metric: Metric) -> Result<Option<Window>, Wrong> {
@@ -302,6 +310,7 @@ mod tests {
             ("service_p99 < 250ms", "service_p99 < 250ms", 250_000.0),
             ("service_p99[10s]<250ms", "service_p99[10s] < 250ms", 250_000.0),
             ("  service_p(99.9) [ 5s ]  <=  1.5 s ", "service_p999[5s] <= 1.5s", 1_500_000.0),
+            ("service_p99.9 < 1s", "service_p999 < 1s", 1_000_000.0),
             ("service_p(95) < 2m", "service_p95 < 120s", 120e6),
             ("service_min > 0", "service_min > 0us", 0.0),
             ("throttled_rate < 0.01", "throttled_rate < 1%", 0.01),

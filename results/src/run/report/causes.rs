@@ -162,7 +162,9 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::TlsRequired => ("plain text to a TLS port", Some(USE_HTTPS)),
         Kind::TlsUnknownIssuer => (
             "certificate of unknown issuer",
-            Some("pass --cacert FILE with the certificate of its issuer, or --insecure"),
+            Some(
+                "check that --cacert FILE has the certificate of its issuer (a new target may have a new one), or pass --insecure",
+            ),
         ),
         Kind::TlsWrongName => (
             "certificate for another name",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct GateReport {
     /// Condition, as in `service_p99[10s] < 250ms`.
     pub expression: String,
-    /// Option that set it: `fail_if` or `stop_if`.
+    /// Option that set it: `threshold` or `stop_if`.
     pub kind: String,
     /// Metric of the condition.
     pub metric: String,

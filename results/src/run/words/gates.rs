@@ -126,7 +126,7 @@ mod tests {
     fn only_a_decided_threshold_is_better_or_worse() {
         let gate = |ok| GateReport {
             expression: "response_p99 < 100ms".to_owned(),
-            kind: "fail_if".to_owned(),
+            kind: "threshold".to_owned(),
             metric: "response_p99".to_owned(),
             window_s: None,
             unit: "us".to_owned(),
