@@ -193,7 +193,10 @@ fn a_coarse_reading_informs_and_decides_nothing() {
     // Fewer responses still, as of 8 connections beside 64.
     pairs[3].base.service_p99 = Reading::Absent;
     let comparison = judged(&pairs);
-    assert_eq!((comparison.verdict, verdict(&comparison, Metric::ServiceP99)), (Overall::Pass, MetricVerdict::Informational));
+    assert_eq!(
+        (comparison.verdict, verdict(&comparison, Metric::ServiceP99)),
+        (Overall::Pass, MetricVerdict::Informational)
+    );
 }
 
 #[test]
