@@ -188,7 +188,7 @@ fn uncounted(all: &PartsOverview) -> Option<String> {
     let is_uncounted = |row: &&PartRow| matches!(row.state, PartState::Lost | PartState::Unfinished);
     let of = |row: &PartRow| row.finished_before.saturating_add(row.status.items);
     let items = all.rows.iter().filter(is_uncounted).map(of).fold(0, u64::saturating_add);
-    (items > 0).then(|| format!("{} in lost or unfinished parts not counted", grouped(items)))
+    (items > 0).then(|| format!("{} not counted: lost or unfinished", grouped(items)))
 }
 
 /// Say how many parts cannot be read and why, and name one; none if all can.
@@ -398,7 +398,7 @@ mod tests {
     fn a_line_of_a_log_says_what_counts() {
         let said = line(&failing());
         let expected = "20 of 64 done  2 lost  1 unfinished  5 running  2 waiting  34 not begun  1,312,000 of 4,000,000 items \
-                        (63,750 in lost or unfinished parts not counted)  \
+                        (63,750 not counted: lost or unfinished)  \
                         2,125/s of 4,000/s (53.1 %)  21m05s to go  unread: 3 parts for 12s: Input/output error (os error 5) \
                         (/shared/crawl/part-00041)\n";
         assert_eq!(said, expected);
