@@ -122,6 +122,7 @@ impl Study for AbStudy<'_> {
         let sentence = format!("comparing the base ({}) with the candidate ({})", base.what, candidate.what);
         let mut rows = vec![("rounds", format!("in pairs, in random order, {until}"))];
         rows.extend(pair(&self.sides).map(|pair| ("time", self.time(pair, (&looks, most)))));
+        rows.extend(self.sides.iter().filter_map(Side::port_note).map(|note| ("note", note)));
         (sentence, rows)
     }
 

@@ -291,7 +291,7 @@ fn missing_parts_and_other_attempts_are_named() {
     let directory = PartsDirectory::at(home.path());
     fs::remove_file(directory.result(2)).unwrap();
     let error = merged(home.path(), Completeness::All).unwrap_err().to_string();
-    assert!(error.contains("1 part has no result: 2. Run what is not running"), "{error}");
+    assert!(error.contains("part 2 has no result. Run what is not running"), "{error}");
     let per_part = AttemptRecord::read(&directory.result(0)).unwrap().unwrap().requests;
     // Beside those merged: the attempt of part 2, whose result is gone, one that was killed, and one that wrote nothing.
     let killed = directory.attempt(0, "killed");

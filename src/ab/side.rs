@@ -96,6 +96,14 @@ impl Side {
         self.starts_its_target
     }
 
+    /// Warn of a target's command that does not name its port: a program may read the variable, but most do not.
+    pub(super) fn port_note(&self) -> Option<String> {
+        let command = self.setup.target.as_deref()?;
+        let flag = if self.arm == Arm::Base { "--base-target" } else { "--cand-target" };
+        let note = format!("{flag} has no {PORT}: its program has to listen on the port in the variable PORT");
+        (!command.contains(PORT) && !command.contains("PORT")).then_some(note)
+    }
+
     /// Return the differences between the commands of this side and the candidate, which no plan records. Secrets are redacted.
     pub(super) fn commands_apart(&self, candidate: &Self) -> impl Iterator<Item = Difference> {
         let target = |side: &Self| side.setup.target.as_deref().map_or_else(|| "-".to_owned(), redact::line);

@@ -14,8 +14,9 @@ round of each size, in random order; ratios are formed within a repeat. The bund
 target gets half of the CPUs unless --target-processes says otherwise.
 
 Exit codes: 0 done
-            5 nothing to compare: no repeat has usable rounds of the smallest
-              size and of another one
+            5 nothing to compare: no size counts beside the smallest, because no
+              repeat has usable rounds of both, or client and target competed
+              for the CPUs
             1 a round could not run · 2 usage
             129 / 130 / 143 ended by a signal; what was measured is saved
 

@@ -297,11 +297,19 @@ fn read_back(output: &mut File) -> String {
 
 /// Return the complaint of a run that saved nothing: its error, or else the last line that it printed.
 fn complaint(said: &str, program: &Path) -> String {
-    let mut lines = said.lines().filter(|line| !line.trim().is_empty());
-    let error = lines.clone().find_map(|line| line.strip_prefix("error: "));
     let silent =
         || format!("{} saved no result and printed nothing: check that it is a build of crawlmark", program.display());
-    error.or_else(|| lines.next_back()).map_or_else(silent, str::to_owned)
+    telling_line(said).map_or_else(silent, |line| line.trim_start_matches("error: ").to_owned())
+}
+
+/// Return the line of a program's output that tells best why it ended: the first that begins with `error`, or else the last.
+pub(super) fn telling_line(said: &str) -> Option<&str> {
+    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_error = |line: &&str| {
+        let (start, rest) = line.split_at_checked("error".len()).unwrap_or_default();
+        start.eq_ignore_ascii_case("error") && !rest.starts_with(char::is_alphanumeric)
+    };
+    lines.clone().find(is_error).or_else(|| lines.next_back())
 }
 
 /// Leaves `result.json` of a round and nothing else: of eighty rounds, pictures and logs would be all there is.

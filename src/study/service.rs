@@ -16,6 +16,7 @@ use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 use super::flags::PORT;
+use super::rounds::telling_line;
 use crate::crawl::redact;
 use crate::error::Error;
 
@@ -92,13 +93,14 @@ impl Service {
     }
 
     fn failed(&self, why: &str) -> Error {
-        Error::Round(format!("start the target `{}`: {why}{}", self.command, self.last_words()))
+        Error::Round(format!("start the target `{}`: {why}{}", self.command, self.printed()))
     }
 
-    /// Return the last line that the target printed, to follow an error message; empty if there is none.
-    fn last_words(&self) -> String {
-        let said = fs::read_to_string(&self.log).unwrap_or_default();
-        said.lines().last().map_or_else(String::new, |line| format!("; its last words: {line}"))
+    /// Return the line of the target's output that tells most, to follow an error message; empty if it printed nothing.
+    fn printed(&self) -> String {
+        let said = fs::read(&self.log).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        telling_line(&said).map_or_else(String::new, |line| format!("; it printed: {}", line.trim_end_matches('.')))
     }
 
     /// Return the message about a target whose command has ended by itself; none while it runs. A round with it counts for
@@ -109,7 +111,7 @@ impl Service {
             format!(
                 "its target `{}` ended before the round did, and has to stay in the foreground until it gets SIGTERM{}",
                 self.command,
-                self.last_words()
+                self.printed()
             )
         };
         self.has_ended().then(said)

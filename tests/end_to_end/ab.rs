@@ -241,17 +241,24 @@ fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
 }
 
 #[test]
-fn a_target_that_does_not_listen_is_told_by_its_last_words() {
+fn a_target_that_does_not_listen_is_told_by_its_error() {
     let url = "http://127.0.0.1:{port}/items/{id}";
     let sides = |target| ["--ready", "300ms", "--base-target", target, "--cand-target", target];
-    let done = ab(&sides("echo no such disk; exit 3"), &["--", url, "-n", "10"]).code(&[1]);
+    let done =
+        ab(&sides("echo begin; echo error: no such disk.; echo; echo see --help.; exit 3"), &["--", url, "-n", "10"])
+            .code(&[1]);
     assert!(
-        done.stderr.contains("ended before it accepted a connection; its last words: no such disk"),
+        done.stderr.contains("ended before it accepted a connection; it printed: error: no such disk"),
         "{}",
         done.stderr
     );
     let done = ab(&sides("exec sleep 100"), &["--", url, "-n", "10"]).code(&[1]);
     assert!(done.stderr.contains("after 300 ms (--ready)"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("--cand-target has no {port}: its program has to listen on the port in"),
+        "{}",
+        done.stderr
+    );
     assert!(!done.out().exists());
 }
 
@@ -265,7 +272,7 @@ fn a_target_that_does_not_stay_is_told_and_nothing_of_its_session_is_left() {
     // As some services put themselves into the background: in a group of its own, with a parent that goes.
     let daemon = format!("set -m; {serve} & {in_a_round}");
     let crashes = format!("{serve} & {in_a_round}; kill -9 $!; echo out of luck");
-    for (target, says) in [(&daemon, "has to stay in the foreground"), (&crashes, "; its last words: out of luck")] {
+    for (target, says) in [(&daemon, "has to stay in the foreground"), (&crashes, "; it printed: out of luck")] {
         let sides = ["--base-target", target, "--cand-target", target];
         let done = ab(&sides, &["--", url, "-d", "60s", "-c", "1", "-s", "1"]).code(&[1]);
         assert!(done.stderr.contains("ended before the round did") && done.stderr.contains(says), "{}", done.stderr);

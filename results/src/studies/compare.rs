@@ -41,7 +41,7 @@
 //! | regression | also where, of two pairs or more, no item of the candidate was good, and some of the base were |
 //! | inconclusive | neither; says what could have been found, and why nothing was |
 //! | incomparable | readings are missing or not above 0 |
-//! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::cpu`]) |
+//! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::cpu`]), or the base has no such percentile |
 //!
 //! `Seen::verdict` (`seen.rs`) decides for one metric, `Overall::of` (`finding.rs`) over all.
 //!

@@ -177,10 +177,16 @@ impl Scaling {
         }
     }
 
-    /// True if any size can be compared with the smallest.
+    /// True if any size that counts can be compared with the smallest.
     #[must_use]
     pub fn says_something(&self) -> bool {
-        self.curves.iter().any(|curve| curve.told().is_some())
+        self.curves.iter().any(|curve| curve.told().is_some_and(|point| curve.is_answer(point)))
+    }
+
+    /// True if a size does more than [`NEAR_CEILING`] of what the client could.
+    #[must_use]
+    pub fn is_near_ceiling(&self, point: &Point) -> bool {
+        self.ceiling.as_ref().and_then(Ceiling::per_s).is_some_and(|per_s| point.is_near(per_s))
     }
 }
 

@@ -101,7 +101,8 @@ pub(crate) fn snapshot(all: &PartsOverview, columns: usize) -> String {
 /// A line of a log.
 fn line(all: &PartsOverview) -> String {
     let parts = counts(all).into_iter().map(|part| part.text);
-    let items = format!("{} of {} items", grouped(all.items), grouped(all.items_planned));
+    let uncounted = uncounted(all).map_or_else(String::new, |text| format!(" ({text})"));
+    let items = format!("{} of {} items{uncounted}", grouped(all.items), grouped(all.items_planned));
     let rest = [items, rate(all), left(all).unwrap_or_else(|| "- to go".to_owned())];
     let unread = unread(all).map(|[failure, path]| format!("unread: {failure} ({path})"));
     parts.chain(rest).chain(unread).collect::<Vec<_>>().join("  ") + "\n"
@@ -148,6 +149,7 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
     ];
     crawled.extend(all.items_per_s.map(|rate| Part::new(2, per_second(rate))));
     crawled.extend(left(all).map(|text| Part::new(1, text)));
+    crawled.extend(uncounted(all).map(|text| Part { rank: 3, text, tone: Tone::Quiet }));
     if all.items_failed > 0 {
         let text = format!("{} failed", grouped(all.items_failed));
         crawled.push(Part { rank: 1, text, tone: Tone::Failure });
@@ -179,6 +181,14 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
         ("unread", vec![part(0, failure), part(1, path)])
     });
     lines.into_iter().chain(failing).map(|(name, parts)| row_of(name, parts, columns)).collect()
+}
+
+/// Say how many items of the rows are not in the total, because their parts are crawled again; none if all are.
+fn uncounted(all: &PartsOverview) -> Option<String> {
+    let is_uncounted = |row: &&PartRow| matches!(row.state, PartState::Lost | PartState::Unfinished);
+    let of = |row: &PartRow| row.finished_before.saturating_add(row.status.items);
+    let items = all.rows.iter().filter(is_uncounted).map(of).fold(0, u64::saturating_add);
+    (items > 0).then(|| format!("{} not counted: lost or unfinished", grouped(items)))
 }
 
 /// Say how many parts cannot be read and why, and name one; none if all can.
@@ -387,7 +397,8 @@ mod tests {
     #[test]
     fn a_line_of_a_log_says_what_counts() {
         let said = line(&failing());
-        let expected = "20 of 64 done  2 lost  1 unfinished  5 running  2 waiting  34 not begun  1,312,000 of 4,000,000 items  \
+        let expected = "20 of 64 done  2 lost  1 unfinished  5 running  2 waiting  34 not begun  1,312,000 of 4,000,000 items \
+                        (63,750 not counted: lost or unfinished)  \
                         2,125/s of 4,000/s (53.1 %)  21m05s to go  unread: 3 parts for 12s: Input/output error (os error 5) \
                         (/shared/crawl/part-00041)\n";
         assert_eq!(said, expected);

@@ -114,7 +114,8 @@ fn listed(parts: &[u32]) -> String {
 #[must_use]
 pub fn without_result(parts: &[u32]) -> String {
     match parts {
-        [part] => format!("1 part has no result: {part}"),
+        [part] => format!("part {part} has no result"),
+        [others @ .., last] if parts.len() <= SHOWN => format!("parts {} and {last} have no result", listed(others)),
         parts => format!("{} parts have no result: {}", grouped(parts.len() as u64), listed(parts)),
     }
 }

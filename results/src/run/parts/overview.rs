@@ -126,7 +126,7 @@ pub struct PartsOverview {
     pub parts: PartCounts,
     /// Items of the crawl.
     pub items_planned: u64,
-    /// Items that have ended, of the attempts that count or may.
+    /// Items that have ended, of the attempts that count or may: not those of lost and unfinished parts.
     pub items: u64,
     /// Failed ones of these.
     pub items_failed: u64,

@@ -2,6 +2,7 @@
 
 use crawlmark_harness::units::grouped;
 
+use super::hidden::CERTAIN;
 use super::probe::STARVED;
 use super::search::{ProbeKind, ProbeResult, RateState};
 use super::{
@@ -426,8 +427,11 @@ fn unseen(capacity: &Capacity) -> Vec<String> {
              this client sent some up to {lag} late."
         ));
     }
-    // A queue that answered all that was accepted hides nothing.
-    let hides = |hidden: &&Hidden| hidden.cause != Cause::Queue || Some(hidden.least_per_s) < capacity.capacity_per_s;
+    // A queue that answered all that was accepted hides nothing, and less than the precision is no news of a confirmed capacity.
+    let noteworthy = CERTAIN.max(1.0 - question.bounds.precision);
+    let is_lower =
+        |hidden: &Hidden| capacity.capacity_per_s.is_some_and(|found| hidden.least_per_s < found * noteworthy);
+    let hides = |hidden: &&Hidden| hidden.cause != Cause::Queue || is_lower(hidden);
     unseen.extend(capacity.hidden().iter().filter(hides).map(|hidden| unseen_by(hidden, capacity)));
     unseen
 }

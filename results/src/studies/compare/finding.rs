@@ -226,7 +226,7 @@ impl fmt::Display for Undecided {
             }
             Self::Coarse { pairs } => write!(
                 f,
-                "in {pairs} pairs, the candidate's value is a lower bound or too coarse, and the base's is not"
+                "in {pairs} pairs, the candidate's value is a lower bound or too coarse, and the base's is not: use longer rounds (-d)"
             ),
             Self::Noise => f.write_str("the values vary too much between pairs to exclude a loss"),
         }

@@ -68,6 +68,12 @@ impl Metric {
         }
     }
 
+    /// True for a percentile of the good responses, which has no reading where they are too few.
+    #[must_use]
+    pub const fn is_percentile(self) -> bool {
+        matches!(self, Self::ServiceP50 | Self::ServiceP99)
+    }
+
     /// Return the direction in which it gets worse.
     #[must_use]
     pub const fn worse(self) -> Worse {

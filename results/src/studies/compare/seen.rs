@@ -98,8 +98,11 @@ impl<'a> Seen<'a> {
             return None;
         }
         let is_coarse = |reading: Reading| matches!(reading, Reading::Informational(_));
+        // A base of too few responses for any percentile is coarser still.
+        let is_base_coarse =
+            |reading: Reading| is_coarse(reading) || (metric.is_percentile() && reading == Reading::Absent);
         let role = match self.pairs.iter().filter(|pair| is_coarse(pair.candidate.of(metric))).count() {
-            _ if self.pairs.iter().any(|pair| is_coarse(pair.base.of(metric))) => MetricRole::Informational,
+            _ if self.pairs.iter().any(|pair| is_base_coarse(pair.base.of(metric))) => MetricRole::Informational,
             0 => MetricRole::Gating,
             // Less CPU in all hides nothing: it is as many attempts for less, or fewer, which the throughput has.
             _ if matches!(metric, Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt) => MetricRole::Informational,

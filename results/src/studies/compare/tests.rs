@@ -190,6 +190,13 @@ fn a_coarse_reading_informs_and_decides_nothing() {
     assert!(metrics.iter().all(|metric| comparison.finding(*metric).is_none()));
     let throughput = comparison.finding(Metric::Throughput).unwrap().evidence.unwrap();
     assert_eq!(throughput.p_adjusted, Some(throughput.p_value), "it has the error to itself");
+    // Fewer responses still, as of 8 connections beside 64.
+    pairs[3].base.service_p99 = Reading::Absent;
+    let comparison = judged(&pairs);
+    assert_eq!(
+        (comparison.verdict, verdict(&comparison, Metric::ServiceP99)),
+        (Overall::Pass, MetricVerdict::Informational)
+    );
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crawlmark_harness::units::grouped;
 
 use super::saved::had_no_good;
 use super::{
-    Arm, Comparison, Contest, Difference, Disturbance, Evidence, FILE, Finding, Metric, MetricVerdict, Overall,
-    RoundReport, Undecided,
+    Arm, Comparison, Contest, Difference, Disturbance, Evidence, FILE, Finding, Metric, MetricVerdict, Mismatch,
+    Overall, RoundReport, Undecided,
 };
 use crate::export::contest_junit;
 use crate::show::doc::{Column, Doc, Severity, Table};
@@ -125,21 +125,33 @@ fn pairs(contest: &Contest) -> String {
 /// Reason why the metrics cannot be compared: that of the first.
 fn no_ratio(contest: &Contest) -> String {
     let why = contest.comparison.findings.iter().find_map(|finding| match finding.verdict {
-        MetricVerdict::Incomparable { because } => Some(format!("{}: {because}", metric_words(finding.metric))),
+        MetricVerdict::Incomparable { because } => {
+            Some(format!("{}: {}", metric_words(finding.metric), mismatch(finding.metric, because)))
+        }
         _ => None,
     });
     why.unwrap_or_else(|| "no metric was read in both sides of each pair".to_owned())
 }
 
+/// Reason why a metric cannot be compared, with the remedy where there is one.
+fn mismatch(metric: Metric, because: Mismatch) -> String {
+    match because {
+        Mismatch::Missing { .. } if metric.is_percentile() => {
+            format!("{because}, because good responses were too few: use longer rounds (-d)")
+        }
+        _ => because.to_string(),
+    }
+}
+
 /// Reason why nothing was decided.
 fn undecided(contest: &Contest) -> String {
     let why = contest.comparison.findings.iter().find_map(|finding| match finding.verdict {
-        MetricVerdict::Inconclusive { because, .. } => Some(because),
+        MetricVerdict::Inconclusive { because, .. } => Some((finding.metric, because)),
         _ => None,
     });
     match why {
-        Some(Undecided::TooFewPairs { needed }) => format!("a verdict needs {needed} counted pairs"),
-        Some(because) => because.to_string(),
+        Some((metric, because @ Undecided::Coarse { .. })) => format!("{}: {because}", metric_words(metric)),
+        Some((_, because)) => because.to_string(),
         None => "nothing was decided".to_owned(),
     }
 }
@@ -324,7 +336,7 @@ fn said(finding: &Finding) -> (&'static str, String) {
                 Undecided::TooDisturbed { .. } | Undecided::Noise => ("inconclusive", format!("{because}{found}")),
             }
         }
-        MetricVerdict::Incomparable { because } => ("incomparable", because.to_string()),
+        MetricVerdict::Incomparable { because } => ("incomparable", mismatch(finding.metric, because)),
         MetricVerdict::Informational => ("shown only", String::new()),
     }
 }

@@ -83,7 +83,7 @@ impl Point {
         };
         let items_per_s = over(&|round| Some(round.items_per_s));
         let most = |is: &dyn Fn(&Round) -> bool| used.iter().filter(|round| is(round)).count() * 2 > used.len();
-        let near = |ceiling: f64| items_per_s.is_some_and(|x| x.median > ceiling * NEAR_CEILING);
+        let near = |ceiling| is_near(items_per_s, ceiling);
         Self {
             size,
             factor,
@@ -121,11 +121,20 @@ impl Point {
         self.full_share >= FULL && !self.is_throttled()
     }
 
+    /// True if it does more than [`NEAR_CEILING`] of this ceiling, good items per second.
+    pub(super) fn is_near(&self, ceiling: f64) -> bool {
+        is_near(self.items_per_s, ceiling)
+    }
+
     /// True if it says something about scaling: client and target did not take the CPUs from each other.
     #[must_use]
     pub const fn counts(&self) -> bool {
         self.left_out < self.rounds && !(self.colocated && self.lacked_cpu)
     }
+}
+
+fn is_near(items_per_s: Option<Estimate>, ceiling: f64) -> bool {
+    items_per_s.is_some_and(|x| x.median > ceiling * NEAR_CEILING)
 }
 
 /// Each round that counts beside the one of the smallest size in its repeat, where that counts, too.

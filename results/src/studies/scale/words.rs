@@ -10,6 +10,7 @@ use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::{decimal, micros};
 use crate::studies::StudyResult;
+use crate::studies::compare::Interval;
 
 /// Part of the attempts that were throttled, or not found, from which on the table has a column of them.
 const NOTABLE: f64 = 0.01;
@@ -44,18 +45,16 @@ fn answer(curve: &Curve) -> String {
     let (axis, least) = (curve.held.axis().name(), curve.n(base));
     let limit = throttled(curve).or_else(|| too_few_connections(curve));
     let limit = limit.map_or_else(String::new, |limit| format!(" {limit}"));
-    let sentence = format!(
-        "{} {axis} are {}x as fast as {least}{}: {}{}",
-        curve.n(point),
-        factor(speedup.median),
-        range(&speedup, factor),
-        efficient(&efficiency),
-        cost(point).map_or_else(String::new, |ratio| format!(", at {}x the CPU per request", times(ratio)))
-    );
+    let (n, fast) =
+        (curve.n(point), format!("{}x as fast as {least}{}", factor(speedup.median), range(&speedup, factor)));
     if curve.is_answer(point) {
-        return format!("{sentence}.{limit}");
+        return format!("{n} {axis} are {fast}: {}{}.{limit}", efficient(&efficiency), clear_cost(point));
     }
-    format!("{sentence}. Client and target competed for the CPUs, so this does not show how the target scales.{limit}")
+    format!(
+        "No size counts beside the smallest, because client and target competed for the CPUs: {n} {axis} were {fast}, which does \
+         not show how the target scales. Run the target on another machine, or lower the load (--latency-bound, fewer \
+         connections).{limit}"
+    )
 }
 
 /// Warn that throttling set the pace at most sizes.
@@ -135,9 +134,29 @@ fn efficient(efficiency: &Estimate) -> String {
     format!("{share} efficient{range}")
 }
 
-/// Return the CPU cost of an attempt as a multiple of that at the smallest size.
-fn cost(point: &Point) -> Option<f64> {
-    point.cpu_work_efficiency.map(|work| 1.0 / work.median)
+/// Return the CPU cost of an attempt as a multiple of that at the smallest size. The ends of its interval change places.
+fn cost(point: &Point) -> Option<Estimate> {
+    let work = point.cpu_work_efficiency?;
+    let interval = work.interval.map(|of| Interval { low: 1.0 / of.high, high: 1.0 / of.low });
+    Some(Estimate { median: 1.0 / work.median, interval, ..work })
+}
+
+/// `, at 0.63x the CPU per request (0.60 to 0.70)`; nothing where chance is not excluded.
+fn clear_cost(point: &Point) -> String {
+    let (Some(work), Some(cost)) = (point.cpu_work_efficiency, cost(point)) else { return String::new() };
+    if !work.is_above(1.0) && !cost.is_above(1.0) {
+        return String::new();
+    }
+    format!(", at {}x the CPU per request{}", times(cost.median), range(&cost, times))
+}
+
+/// ` (x 0.60 to 0.70)`: the interval, because the median of the ratios of repeats is not the ratio of the medians beside it.
+fn cost_range(point: &Point) -> String {
+    let Some(cost) = cost(point).filter(|_| point.factor > 1.0) else { return String::new() };
+    match cost.interval {
+        Some(between) => format!(" (x {} to {})", times(between.low), times(between.high)),
+        None => format!(" (x {})", times(cost.median)),
+    }
 }
 
 impl StudyResult for Scaling {
@@ -151,7 +170,7 @@ impl StudyResult for Scaling {
         let is_answered = |curve: &Curve| curve.told().is_some_and(|point| curve.is_answer(point));
         let severity = if self.curves.iter().all(is_answered) { Severity::Neutral } else { Severity::Warning };
         let doc = Doc::new(self.circumstances.name.clone()).headline(severity, &scaling_headline(self));
-        let doc = self.curves.iter().fold(doc, |doc, curve| doc.table(table(curve)));
+        let doc = self.curves.iter().fold(doc, |doc, curve| doc.table(table(self, curve)));
         doc.facts(notes(self)).in_files().plot("plots/scaling.svg", "Throughput by size").text(format!(
             "{} rounds, each in processes of its own; medians over the repeats. crawlmark {}, {}.",
             grouped(self.rounds.len() as u64),
@@ -162,11 +181,13 @@ impl StudyResult for Scaling {
 }
 
 /// The table of a curve: a row for each size.
-fn table(curve: &Curve) -> Table {
+fn table(scaling: &Scaling, curve: &Curve) -> Table {
     let beside = curve.base().map_or_else(String::new, |base| format!("times {}", curve.n(base)));
+    let connections = Column::numbers("connections");
     let columns = vec![
         Column::numbers("shards"),
-        Column::numbers("connections").leaving(2),
+        // Without it, sizes that differ in it would look the same.
+        if curve.held.axis() == Axis::Shards { connections.leaving(2) } else { connections },
         Column::numbers("items/s"),
         Column::numbers(beside),
         Column::numbers("efficiency"),
@@ -188,7 +209,7 @@ fn table(curve: &Curve) -> Table {
     let [throttled, not_found] = [Attempts::throttled_share, Attempts::not_found_share].map(shares);
     let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
     let row = |point: &Point| {
-        let cost = cost(point).map_or_else(String::new, |ratio| format!(" (x {})", times(ratio)));
+        let cost = cost_range(point);
         // The smallest beside itself has no interval.
         let beside =
             |s: &Estimate| times(s.median) + &Some(range(s, times)).filter(|_| point.factor > 1.0).unwrap_or_default();
@@ -204,14 +225,14 @@ fn table(curve: &Curve) -> Table {
             time(point.p99_us),
             throttled(point),
             not_found(point),
-            marks(point),
+            marks(scaling, point),
         ]
     };
     Table { caption: curve.held.to_string(), columns, rows: curve.points.iter().map(row).collect(), ..Table::default() }
 }
 
 /// Return the caveats on a size, in a few words.
-fn marks(point: &Point) -> String {
+fn marks(scaling: &Scaling, point: &Point) -> String {
     let mut marks = Vec::new();
     if point.left_out > 0 {
         marks.push(format!("{} of {} rounds", point.rounds - point.left_out, point.rounds));
@@ -219,7 +240,9 @@ fn marks(point: &Point) -> String {
     if point.colocated && point.lacked_cpu {
         marks.push("colocated".to_owned());
     }
-    if point.limited_by_this_side {
+    if scaling.is_near_ceiling(point) {
+        marks.push("near the ceiling".to_owned());
+    } else if point.limited_by_this_side {
         marks.push("client limited".to_owned());
     }
     marks.join(", ")
@@ -233,7 +256,7 @@ fn notes(scaling: &Scaling) -> Vec<(&'static str, String)> {
     notes.extend(ceiling(scaling).map(|told| ("ceiling", told)));
     for curve in &scaling.curves {
         notes.push(law(curve));
-        notes.extend(client_limited(curve).map(|told| ("client", told)));
+        notes.extend(client_limited(scaling, curve).map(|told| ("client", told)));
         notes.extend(colocated(scaling, curve).map(|told| ("colocated", told)));
     }
     let [items, failed] = [|round: &Round| round.items, |round: &Round| round.failed]
@@ -395,12 +418,17 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
     )
 }
 
-/// Report the sizes at which this client was the limit.
-fn client_limited(curve: &Curve) -> Option<String> {
-    let points = curve.points.iter().filter(|point| point.limited_by_this_side);
-    let sizes: Vec<String> = points.map(|point| curve.n(point).to_string()).collect();
-    let told = || format!("this client was the limit at {}: the target may be faster", sizes.join(", "));
-    (!sizes.is_empty()).then(told)
+/// Report the sizes near the ceiling of this client, and those of which most rounds were `client_limited`.
+fn client_limited(scaling: &Scaling, curve: &Curve) -> Option<String> {
+    let limited = curve.points.iter().filter(|point| point.limited_by_this_side);
+    let (near, late): (Vec<&Point>, Vec<&Point>) = limited.partition(|point| scaling.is_near_ceiling(point));
+    let near =
+        (!near.is_empty()).then(|| format!("near the ceiling at {}: the client was the limit", at(curve, &near)));
+    let late = (!late.is_empty()).then(|| {
+        format!("client limited at {}: in most rounds a shard lacked CPU, or sent or read late", at(curve, &late))
+    });
+    let told: Vec<String> = near.into_iter().chain(late).collect();
+    (!told.is_empty()).then(|| format!("{}; the target may be faster", told.join("; ")))
 }
 
 /// Explain the meaning of colocated sizes, and the remedies.
