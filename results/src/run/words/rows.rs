@@ -219,7 +219,7 @@ fn throttling(report: &Report) -> String {
     if let (Some(mean), Some(max)) = (report.throttling.recovery_mean_s, report.throttling.recovery_max_s) {
         let _ = write!(
             row,
-            "; from a throttled response to the next good one {} on average, {} at most",
+            "; a shard's next good response came {} after a throttled one on average, {} at most",
             seconds(mean),
             seconds(max)
         );
