@@ -337,7 +337,7 @@ fn throttling(report: &Report) -> Option<String> {
 
 /// Advice on a target that throttles, with the rate of good responses: what it allows may be more, for it includes pauses.
 fn allowed(report: &Report) -> String {
-    let set = if report.plan.run.rate.is_some() { "Lower --rate" } else { "Set a --rate" };
+    let set = report.plan.run.pace_flag().map_or_else(|| "Set a --rate".to_owned(), |flag| format!("Lower {flag}"));
     format!("{set}: pauses included, the target let {}/s through", decimal(report.totals.good_per_s(&report.ledger)))
 }
 
