@@ -15,7 +15,7 @@ use crawlmark_harness::stats::{AnswerBins, Counters, Series};
 use crawlmark_harness::units::rounded_percent;
 
 /// Part of the time that a limit held from which on it is named.
-const NOTABLE: f64 = 0.1;
+pub(super) const NOTABLE: f64 = 0.1;
 
 /// Part of the requested rate from which on it is reached: the start of a run costs some of it.
 const REACHED: f64 = 0.8;
