@@ -82,6 +82,11 @@ fn the_caption_of_latencies_says_how_many_seconds_are_not_drawn() {
     let undrawn = "5 of 60 seconds had fewer than 20 responses and are not drawn. 2 others had fewer than 1,000 responses, too few for \
                    a p99.";
     assert!(caption.ends_with(undrawn), "{caption}");
+    // No p99 shows how slow that second was.
+    (report.intervals[4].p99_us, report.intervals[4].p50_us) = (None, Some(5e6));
+    let slowest = "The slowest second (4 s) had a p50 of 5.00 s, and too few responses for a p99; of the other seconds, the slowest \
+                   (6 s) had a p99 of 1.60 s.";
+    assert!(latency_caption(&report).contains(slowest), "{}", latency_caption(&report));
 }
 
 fn shard(number: u32, seconds: u64, like: &ShardReport) -> ShardReport {

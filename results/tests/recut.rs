@@ -215,7 +215,7 @@ fn a_damaged_log_is_refused_with_the_number_of_the_line() {
 fn a_part_that_the_run_does_not_have_is_refused() {
     let saved = saved(Size { attempts: 3, ..SMALL }, 6);
     let refusal = |ask: &Ask| Cut::of(&saved.report, ask).unwrap_err().to_string();
-    assert_eq!(refusal(&part(2, 7, "")), "--to 7s is outside the run, whose seconds are 0 s to 6 s");
+    assert_eq!(refusal(&part(2, 7, "")), "--to 7s is outside the run, which took 6.00 s");
     assert_eq!(refusal(&part(3, 3, "")), "--from 3s is not before --to 3s: there is no second between them");
     assert_eq!(refusal(&part(0, 1, "1-3")), "--shards names shard 3, and the run's are 0 to 2");
     assert!(

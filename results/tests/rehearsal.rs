@@ -1292,6 +1292,10 @@ fn a_rate_for_each_host_is_named_where_it_limits_the_run() {
     (plan.rate, plan.per_host.rate) = (plan.per_host.rate, None);
     (plan.burst, plan.at_start) = (1, 1);
     assert!(by(&plan, "the requested rate").contains("limited by  --rate "));
+    let mut replay = run(&plan, &[], |_, _| MS).report(&plan);
+    replay.plan.run.arrivals = Arrivals::Replay;
+    let text = words::doc(&replay, &[]).terminal(usize::MAX);
+    assert!(text.contains("limited by  the recording ") && !text.contains("--rate"), "{text}");
 }
 
 #[test]

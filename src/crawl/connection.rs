@@ -233,7 +233,10 @@ impl<S: Stream> Connection<S> {
         let done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;
         let Some(head) = &self.head else { return Err(self.broken(&exchange, ErrorKind::Malformed)) };
         let mut attempt = answer::judge(head, exchange.expected.verdict(head), watch.flight);
-        if self.absolute.is_some() && head.status == PROXY_AUTHENTICATION_REQUIRED {
+        if let Some(Absolute { proxy, .. }) = &self.absolute
+            && head.status == PROXY_AUTHENTICATION_REQUIRED
+        {
+            watch.flight.explain(ErrorKind::ProxyAuth, format!("{proxy}: it answered with status {}", head.status));
             attempt.outcome = Outcome::Error(ErrorKind::ProxyAuth);
         }
         // After surplus bytes, or an answer to a request that was not sent to its end, the next answer could not be attributed.

@@ -106,6 +106,7 @@ impl Proxies {
         let credentials = url.credentials(self.seed, session);
         let way = match (url.protocol(), host.scheme()) {
             (Protocol::Http, Scheme::Http) => Way::Absolute(Absolute {
+                proxy: url.to_string(),
                 origin: [Scheme::Http.prefix().as_bytes(), host.header().as_bytes()].concat(),
                 header: tunnel::authorization(credentials.as_ref()),
             }),
@@ -198,6 +199,8 @@ pub(super) enum Way {
 /// Parts of a request to a proxy that forwards it (RFC 9112, 3.2.2).
 #[derive(Clone)]
 pub(super) struct Absolute {
+    /// URL of the proxy, without credentials.
+    pub(super) proxy: String,
     /// Start of the URL, before its path.
     pub(super) origin: Vec<u8>,
     /// `Proxy-Authorization`, after the end of another line; empty without credentials.

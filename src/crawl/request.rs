@@ -482,7 +482,7 @@ mod tests {
     fn a_proxy_gets_the_whole_url_and_its_credentials() {
         let writer = writer(&["http://h:81/a/{id}"], &shape(&["host: other"], "").unwrap());
         let header = b"\r\nproxy-authorization: Basic x".to_vec();
-        let absolute = Absolute { origin: b"http://h:81".to_vec(), header };
+        let absolute = Absolute { proxy: String::new(), origin: b"http://h:81".to_vec(), header };
         let mut output = Vec::new();
         writer.write(7, After::Keep, (&mut output, Some(&absolute)));
         let sent = String::from_utf8(output).unwrap();

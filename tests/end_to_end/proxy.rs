@@ -143,8 +143,7 @@ fn refusals_of_a_proxy_are_told_apart_from_the_targets() {
     assert_failed_as(&garbled, "proxy_not_spoken", "cannot be read");
     // An http:// request goes to the proxy itself: its 407 is an error of the proxy, its 502 may be the target's.
     let plain = crawl("http://127.0.0.1:9/{id}", &format!("http://{address}"));
-    plain.assert_states(&[("failed", 4)]);
-    assert_eq!(plain.errors(), [("proxy_auth".to_owned(), 4)].into());
+    assert_failed_as(&plain, "proxy_auth", &format!("http://{address}: it answered with status 407"));
     let unreachable = crawl(&format!("http://{dead}/"), &good);
     unreachable.assert_states(&[("failed", 4)]);
     assert_eq!((unreachable.statuses(), unreachable.errors()), ([("502".to_owned(), 4)].into(), BTreeMap::new()));

@@ -137,7 +137,7 @@ fn a_part_is_saved_where_it_is_told_and_a_run_without_one_is_told_so() {
     let own = result.display();
     for (line, code, says) in [
         ("--from 1500ms".to_owned(), 2, "`1500ms` is not a whole second"),
-        ("--from 99s".to_owned(), 2, "--from 99s is outside the run, whose seconds are 0 s to "),
+        ("--from 99s".to_owned(), 2, "--from 99s is outside the run, which took "),
         ("--from 3s --to 2s".to_owned(), 2, "--from 3s is not before --to 2s"),
         ("--shards 1-2".to_owned(), 2, "--shards names shard 2, and the run's are 0 to 1"),
         ("--shards two".to_owned(), 2, "`two` names no shards"),

@@ -3,8 +3,9 @@
 //! Called by the gate. It must not read a clock or wait; draws come from a seeded generator.
 //!
 //! Nothing is sent before a wait that the target asked for is over. Waits are jittered upward only: the shards
-//! resume one after another within a tenth of the wait, so that they do not all come back at the same instant. A wait
-//! longer than `--max-pause` is cut, and what is then sent early is counted.
+//! resume one after another within a tenth of the wait, so that they do not all come back at the same instant. Their order
+//! changes from pause to pause: the first to resume may use up all that the target lets through until it throttles again.
+//! A wait longer than `--max-pause` is cut, and what is then sent early is counted.
 
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ use crate::wire::{PauseCause, PauseOrder, ThrottlingCounts};
 /// same wait, too little to be felt.
 const SPREAD: u32 = 10;
 
+/// For this long the shards resume in the same order, ns: throttled answers come in bursts, and each shard follows the latest of a burst.
+const TURN_NS: u64 = 1_000_000_000;
+
 /// The brake of one shard.
 #[derive(Debug)]
 pub(super) struct ThrottlePauses {
@@ -34,8 +38,10 @@ pub(super) struct ThrottlePauses {
     promised: Nanos,
     /// True if something went before that.
     broken: Broken,
-    /// Since when the shard has been throttled, until its first good answer after the pause.
-    throttled_since: Option<Nanos>,
+    /// Since when the shard has been throttled and the end of that pause, until a good answer to a request that was admitted after it.
+    throttled_since: Option<(Nanos, Nanos)>,
+    /// When the current or latest pause began.
+    paused_at: Nanos,
     /// Number of throttled answers in a row that did not say how long to wait.
     untold: u32,
     quota: QuotaPace,
@@ -66,6 +72,7 @@ impl ThrottlePauses {
             promised: Nanos::default(),
             broken: Broken::NoPromise,
             throttled_since: None,
+            paused_at: Nanos::default(),
             untold: 0,
             quota: QuotaPace::new(plan.siblings.max(1), plan.throttling.max_pause),
             books: ThrottlingCounts::default(),
@@ -168,14 +175,20 @@ impl ThrottlePauses {
     }
 
     fn pause(&mut self, order: PauseOrder) {
-        // The first half of each shard's part only: what is left keeps it apart from the next one.
-        let place = (f64::from(self.shard) + self.draw() / 2.0) / f64::from(self.siblings);
+        // All shards draw the same turn for the answers of one burst, and only the first half of each shard's part is used: what is
+        // left keeps it apart from the next one.
+        let turn = fastrand::Rng::with_seed(order.at.0 / TURN_NS).u32(..self.siblings);
+        let place = (self.shard + turn) % self.siblings;
+        let place = (f64::from(place) + self.draw() / 2.0) / f64::from(self.siblings);
         let resume = order.until.plus(Duration::from_nanos(order.spread_ns).mul_f64(place));
+        if order.at >= self.resume {
+            self.paused_at = order.at;
+        }
         if resume > self.resume {
             self.books.paused_ns += resume.since(self.resume.max(order.at));
             self.resume = resume;
         }
-        self.throttled_since.get_or_insert(order.at);
+        self.throttled_since.get_or_insert((order.at, self.resume));
     }
 
     /// Notes that the target asked for a wait until `until`.
@@ -197,11 +210,13 @@ impl ThrottlePauses {
     }
 
     fn recovered(&mut self, permit: &Permit, attempt: &Attempt) {
-        if permit.admitted < self.resume {
-            return;
+        if permit.admitted >= self.resume {
+            self.untold = 0;
         }
-        self.untold = 0;
-        if let Some(since) = self.throttled_since.take() {
+        // What was in flight when the target throttled says nothing of the time after it.
+        if let Some((since, _)) = self.throttled_since.filter(|(_, until)| permit.admitted >= *until) {
+            // The target may have throttled again before this answer arrived.
+            self.throttled_since = (permit.admitted < self.resume).then_some((self.paused_at, self.resume));
             let took = attempt.done.since(since);
             self.books.recoveries += 1;
             self.books.recovery_sum_ns += took;

@@ -220,7 +220,7 @@ counters! {
         paused_ns: u64,
         /// Number of times that good answers came again after throttling.
         recoveries: u64,
-        /// From the throttled answer to the first good one after the pause, summed over them, ns.
+        /// From a throttled answer to the shard's first good one after the pause, summed over them, ns.
         recovery_sum_ns: u64,
         /// The longest of them, ns.
         recovery_max_ns: u64 [max],

@@ -40,17 +40,20 @@ fn wait(seconds: u64) -> Advice {
 }
 
 #[test]
-fn the_shards_resume_one_after_another_and_none_too_early() {
-    let mut brakes: Vec<ThrottlePauses> = (0..4).map(|shard| brake(shard, ThrottlingPolicy::default())).collect();
-    let order = hear(&mut brakes[2], 5, Outcome::Throttled, wait(10)).unwrap();
-    assert_eq!((order.until, order.promised), (Nanos(5 + 10 * S), Nanos(5 + 10 * S)));
-    for i in [0, 1, 3] {
-        brakes[i].ordered(order);
+fn the_shards_resume_one_after_another_each_of_them_first_at_times_and_none_too_early() {
+    let mut first = [0; 4];
+    for at in (0..100).map(|pause| 5 + 11 * S * pause) {
+        let mut brakes: Vec<ThrottlePauses> = (0..4).map(|shard| brake(shard, ThrottlingPolicy::default())).collect();
+        let order = hear(&mut brakes[2], at, Outcome::Throttled, wait(10)).unwrap();
+        assert_eq!((order.until, order.promised), (Nanos(at + 10 * S), Nanos(at + 10 * S)));
+        for i in [0, 1, 3] {
+            brakes[i].ordered(order);
+        }
+        let places: Vec<u64> = brakes.iter().map(|brake| brake.resume().since(order.until) / (S / 4)).collect();
+        assert!((0..4).all(|place| places.contains(&place)), "{places:?}");
+        first[places.iter().position(|place| *place == 0).unwrap()] += 1;
     }
-    for (i, brake) in (0_u64..).zip(&brakes) {
-        let place = brake.resume().since(order.until);
-        assert!((i * S / 4..=(i + 1) * S / 4).contains(&place), "shard {i} {place} ns after the others may");
-    }
+    assert!(first.iter().all(|times| *times >= 10), "{first:?}");
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn a_refusal_without_a_time_is_answered_by_ever_longer_waits() {
 }
 
 #[test]
-fn recovery_is_timed_from_the_first_refusal_to_the_first_good_answer_after_the_pause() {
+fn recovery_is_timed_from_the_first_refusal_to_the_next_good_answer_though_the_target_throttles_again() {
     let mut brake = brake(0, ThrottlingPolicy::default());
     hear(&mut brake, 7 * S, Outcome::Throttled, wait(1));
     // Sent before the pause: no sign that it is over.
@@ -118,8 +121,21 @@ fn recovery_is_timed_from_the_first_refusal_to_the_first_good_answer_after_the_p
     hear(&mut brake, 9 * S, Outcome::Error(ErrorKind::Reset), Advice::default());
     hear(&mut brake, 10 * S, Outcome::NotFound, Advice::default());
     hear(&mut brake, 11 * S, Outcome::Ok, Advice::default());
-    let books = brake.books(Nanos(12 * S));
-    assert_eq!((books.recoveries, books.recovery_sum_ns, books.recovery_max_ns), (1, 3 * S, 3 * S));
+    let recovered = |brake: &ThrottlePauses| {
+        let books = brake.books(Nanos(60 * S));
+        (books.recoveries, books.recovery_sum_ns, books.recovery_max_ns)
+    };
+    assert_eq!(recovered(&brake), (1, 3 * S, 3 * S));
+    // Each time requests go, the target answers one and throttles the next, and what it throttles arrives first.
+    for pause in 0..10 {
+        let went = Nanos((20 + 2 * pause) * S);
+        hear(&mut brake, went.0 + 5, Outcome::Throttled, wait(1));
+        let (mut permit, attempt) = ended(went.0 + 7, Outcome::Ok, Advice::default());
+        permit.admitted = went;
+        brake.ended(&permit, &attempt);
+        assert_eq!(recovered(&brake).0, 1 + pause, "what went at {went:?} ends the pause before");
+    }
+    assert_eq!(recovered(&brake), (10, 3 * S + 9 * (2 * S + 2), 3 * S));
 }
 
 fn left(remaining: u64, limit: Option<u64>, resets_in_s: u64) -> Advice {

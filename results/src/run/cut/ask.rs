@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::steady::{self, NotSteady, SteadyState};
 use crate::run::report::Report;
+use crate::show::text::seconds;
 use crawlmark_harness::plan::MAX_SHARDS;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{UnitError, parse_duration};
@@ -171,14 +172,14 @@ pub enum CutError {
     #[error("the run was over before anything was measured: there is nothing to cut")]
     Empty,
     /// Beyond the end.
-    #[error("{flag} {second}s is outside the run, whose seconds are {measured}")]
+    #[error("{flag} {second}s is outside the run, which took {}", seconds(*.run_s))]
     Outside {
         /// Flag as typed.
         flag: &'static str,
         /// The point.
         second: u64,
-        /// The run's seconds.
-        measured: SecondRange,
+        /// Duration of the run, seconds.
+        run_s: f64,
     },
     /// Nothing lies between.
     #[error("--from {from}s is not before --to {to}s: there is no second between them")]
@@ -225,7 +226,7 @@ impl Cut {
             Span::Seconds { from, to } => {
                 for (flag, second) in [("--from", from), ("--to", to)] {
                     if let Some(second) = second.filter(|second| *second > whole.1) {
-                        return Err(CutError::Outside { flag, second, measured: SecondRange(0, whole.1) });
+                        return Err(CutError::Outside { flag, second, run_s: report.totals.duration_s });
                     }
                 }
                 // Who asks for the end of the warm-up alone does not ask for nothing.

@@ -6,6 +6,7 @@ use super::cells::CellCounts;
 use super::cut_report::{Answered, Counted, CutReport, CutSeconds, CutSource, SCHEMA};
 use super::{Chosen, Cut, Entry, Kind};
 use crate::run::report::{BindingReport, Detail, IntervalRow, Latency, Report};
+use crate::show::text::seconds;
 use crawlmark_harness::stats::{Bounds, SecondCounts, Series};
 use crawlmark_harness::units::{grouped, micros};
 
@@ -111,6 +112,13 @@ impl<'a> Cutter<'a> {
         let mut notes = Vec::new();
         let latency = told.map(|series| (series.name().to_owned(), self.latency(series, &mut notes))).collect();
         self.note_shards(&mut notes);
+        let warm_s = self.report.plan.run.warmup.as_secs_f64().min(self.cut.to_s as f64) - self.cut.from_s as f64;
+        if warm_s > 0.0 {
+            notes.push(format!(
+                "{} of this part are warm-up, which the figures of the result leave out",
+                seconds(warm_s)
+            ));
+        }
         CutReport {
             schema: SCHEMA.to_owned(),
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -145,7 +153,8 @@ impl<'a> Cutter<'a> {
             Chosen::SteadyState(steady) => ("steady", Some(steady.clone())),
         };
         let Cut { from_s, to_s, .. } = self.cut;
-        CutSeconds { from_s, to_s, duration_s, run_s: self.run_s, chosen: chosen.to_owned(), steady }
+        let run_duration_s = Some(self.report.totals.duration_s);
+        CutSeconds { from_s, to_s, duration_s, run_s: self.run_s, run_duration_s, chosen: chosen.to_owned(), steady }
     }
 
     fn answers(&self, duration_s: f64) -> BTreeMap<String, Answered> {

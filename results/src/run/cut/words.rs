@@ -13,8 +13,7 @@ use crawlmark_harness::stats::SecondCounts;
 #[must_use]
 pub fn doc(cut: &CutReport) -> Doc {
     let name = if cut.source.name.is_empty() { "crawl" } else { &cut.source.name };
-    let CutSeconds { from_s, to_s, .. } = cut.part;
-    Doc::new(format!("{name}, {from_s} s to {to_s} s"))
+    Doc::new(format!("{name}, {}", range(&cut.part)))
         .facts(rows(cut))
         .in_files()
         .text(format!("A part of the run of {}, crawlmark {}", cut.source.started_at, cut.crawlmark_version))
@@ -62,11 +61,11 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
 
 /// Return the seconds and the shards of the cut.
 fn part(cut: &CutReport) -> String {
-    let CutSeconds { from_s, to_s, run_s, chosen, steady, .. } = &cut.part;
+    let CutSeconds { run_s, run_duration_s, chosen, steady, .. } = &cut.part;
     let mut part = match (&**chosen, steady) {
         (_, Some(steady)) => steady.sentence.clone(),
-        ("whole", _) => format!("the whole run after its warm-up: {from_s} s to {to_s} s"),
-        _ => format!("{from_s} s to {to_s} s of {run_s} s"),
+        ("whole", _) => format!("the whole run after its warm-up: {}", range(&cut.part)),
+        _ => format!("{} of {}", range(&cut.part), run_duration_s.map_or_else(|| format!("{run_s} s"), seconds)),
     };
     let shards = cut.shards.len();
     if shards < cut.source.shards as usize {
@@ -79,6 +78,13 @@ fn part(cut: &CutReport) -> String {
         );
     }
     part
+}
+
+/// From the first second to the last, of which the run may not have the whole.
+fn range(part: &CutSeconds) -> String {
+    let CutSeconds { from_s, to_s, run_duration_s, .. } = *part;
+    let end = run_duration_s.filter(|end| *end < to_s as f64).map_or_else(|| format!("{to_s} s"), seconds);
+    format!("{from_s} s to {end}")
 }
 
 /// `0 to 3, 5`.
@@ -132,7 +138,7 @@ fn items(counted: &Counted) -> Option<(&'static str, String)> {
     .filter(|(n, _)| *n > 0)
     .map(|(n, what)| format!("{} {what}", grouped(*n)))
     .collect();
-    (items > 0).then(|| ("items", format!("{}: {}", grouped(items), parts.join(", "))))
+    (items > 0).then(|| ("items", format!("{} ended in this part: {}", grouped(items), parts.join(", "))))
 }
 
 fn client(counted: &Counted) -> String {

@@ -88,6 +88,18 @@ pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
     least.filter(|least| condition.judge(least) == Some(false)).unwrap_or(seen)
 }
 
+/// Say why a percentile is a lower bound by [`of_condition`]; none if the report has enough samples to know it.
+pub(super) fn reason_of_bound(condition: &Condition, report: &Report) -> Option<String> {
+    let Metric::Time(series, Stat::Percentile(quantile)) = condition.metric else { return None };
+    let latency = report.latency(series)?;
+    let (have, need) = (latency.count + latency.censored, quantile.samples_for(SAMPLES_BEYOND));
+    let reason = || {
+        let (have, need) = (grouped(have), grouped(need));
+        format!("lower bound: {SAMPLES_BEYOND} of {have} samples took longer; it takes {need} to evaluate a {quantile}")
+    };
+    (have < need).then(reason)
+}
+
 /// Return the greatest value that [`SAMPLES_BEYOND`] samples exceed, µs: a lower bound of the percentile.
 fn exceeded_by_enough(latency: &Latency) -> Option<f64> {
     let all = latency.count + latency.censored;

@@ -25,7 +25,7 @@ pub struct GateReport {
     pub margin: Option<f64>,
     /// True if the expression held; null when that could not be decided.
     pub ok: Option<bool>,
-    /// Reason why it could not be decided; or, when it held, what windows with too few samples hold.
+    /// Reason why it could not be decided, or why its value is a lower bound for want of samples; or, when it held, what windows with too few samples hold.
     pub why: Option<String>,
     /// Number of windows judged; null without a window.
     pub windows: Option<u64>,

@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
+use super::limit::{per_host_rate as of_each_host, quota as quota_name, total_rate};
 use super::share;
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
 use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 
@@ -94,14 +96,14 @@ impl HostLimits {
     }
 
     /// The limit that held for longest, with its part of the time.
-    pub(crate) fn foremost(&self, per_host_rate_name: &'static str, quota_name: &'static str) -> (f64, &'static str) {
+    pub(crate) fn foremost(&self, plan: &RunPlan, throttled: u64) -> (f64, &'static str) {
         let Self { per_host_rate, per_host_connections, pause, quota, rate, connections } = *self;
         let parts = [
             (pause, "throttle pauses"),
-            (quota, quota_name),
-            (per_host_rate, per_host_rate_name),
+            (quota, quota_name(plan, throttled)),
+            (per_host_rate, of_each_host(plan)),
             (per_host_connections, "--per-host-connections"),
-            (rate, "--rate"),
+            (rate, total_rate(plan)),
             (connections, "connections"),
         ];
         parts.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()

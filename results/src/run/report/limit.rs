@@ -2,7 +2,7 @@
 
 use super::{BindingReport, PER_HOST_RATE_FROM, Report, ShardReport, share};
 use crate::show::text::{counted, grouped, micros};
-use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::wire::Binding;
 
 /// Part of the rate that must be used for the rate to be the limit, while a rate was.
@@ -128,7 +128,7 @@ impl LimitWords {
     /// Words for a run.
     pub(crate) fn of(report: &Report) -> Self {
         let plan = &report.plan.run;
-        let rate = if LimitEvidence::run(report).is_rate_per_host() { per_host_rate(plan) } else { "--rate" };
+        let rate = if LimitEvidence::run(report).is_rate_per_host() { per_host_rate(plan) } else { total_rate(plan) };
         Self { rate, target: quota(plan, report.totals.throttled) }
     }
 }
@@ -191,6 +191,11 @@ fn is_crawl_delay(plan: &RunPlan) -> bool {
 /// The limit on the rate of each host, by its source.
 pub(crate) fn per_host_rate(plan: &RunPlan) -> &'static str {
     if is_crawl_delay(plan) { "the crawl-delay of robots.txt" } else { "--per-host-rate" }
+}
+
+/// The limit on the rate of all requests, by its source.
+pub(crate) fn total_rate(plan: &RunPlan) -> &'static str {
+    if plan.arrivals == Arrivals::Replay { "the recording" } else { "--rate" }
 }
 
 /// Return the number of connections, and of streams if they have several.

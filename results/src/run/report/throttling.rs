@@ -32,7 +32,7 @@ pub struct ThrottlingReport {
     pub cut_pauses: u64,
     /// Number of times that good answers came again after throttling, counted by each shard.
     pub recoveries: u64,
-    /// From the throttled answer to the first good one after the pause, in the mean; null without a recovery.
+    /// From a throttled answer, of whichever shard, to a shard's first good one after the pause, in the mean; null without a recovery.
     pub recovery_mean_s: Option<f64>,
     /// The longest of them; null without a recovery.
     pub recovery_max_s: Option<f64>,

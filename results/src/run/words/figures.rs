@@ -32,8 +32,19 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let failed = error_share(report).map_or_else(|| "-".to_owned(), rounded_percent);
     let mut figures = vec![
         figure("good", per_s(totals.good_per_s(&report.ledger)), format!("responses, over {}", measured_time(report))),
-        figure("errors", failed, causes_in_words(report).unwrap_or_else(of_requests)),
+        figure("errors", failed.clone(), causes_in_words(report).unwrap_or_else(of_requests)),
     ];
+    // Retries make the parts differ: an item fails once, and its requests several times.
+    let ledger = &report.ledger;
+    let items_failed = rounded_percent(ledger.failed as f64 / ledger.completed().max(1) as f64);
+    if totals.retries > 0 && ledger.failed > 0 && items_failed != failed {
+        figures[1].value = format!("{failed} of requests");
+        figures.push(figure(
+            "failed",
+            format!("{items_failed} of items"),
+            format!("{} in all", grouped(ledger.failed)),
+        ));
+    }
     let counted = report.measured().requests;
     if counted.throttled > 0 {
         let share = rounded_percent(counted.throttled as f64 / counted.attempts.max(1) as f64);

@@ -15,7 +15,7 @@ use crawlmark_harness::stats::{AnswerBins, Counters, Series};
 use crawlmark_harness::units::rounded_percent;
 
 /// Part of the time that a limit held from which on it is named.
-const NOTABLE: f64 = 0.1;
+pub(super) const NOTABLE: f64 = 0.1;
 
 /// Part of the requested rate from which on it is reached: the start of a run costs some of it.
 const REACHED: f64 = 0.8;
@@ -337,7 +337,7 @@ fn throttling(report: &Report) -> Option<String> {
 
 /// Advice on a target that throttles, with the rate of good responses: what it allows may be more, for it includes pauses.
 fn allowed(report: &Report) -> String {
-    let set = if report.plan.run.rate.is_some() { "Lower --rate" } else { "Set a --rate" };
+    let set = report.plan.run.pace_flag().map_or_else(|| "Set a --rate".to_owned(), |flag| format!("Lower {flag}"));
     format!("{set}: pauses included, the target let {}/s through", decimal(report.totals.good_per_s(&report.ledger)))
 }
 

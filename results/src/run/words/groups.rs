@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::times::{Clocked, unfinished};
-use crate::run::report::{GroupRow, Report, per_host_rate, quota};
+use crate::run::report::{Group, GroupRow, Report};
 use crate::show::doc::{Column, Table};
 use crate::show::text::{counted, grouped, micros};
 use crawlmark_harness::units::rounded_percent;
@@ -46,14 +46,19 @@ fn table(report: &Report, (kind, rows): (&str, &[GroupRow]), most: usize) -> Tab
     };
     let time = |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| micros(us as f64));
     let plan = &report.plan.run;
+    // The busiest have rows of their own.
+    let named = rows.iter().filter(|row| matches!(row.group, Group::Source(Some(_)))).count() as u64;
+    let others = match report.totals.sources_used.saturating_sub(named) {
+        more if named > 0 && more > 0 => format!("{} others", grouped(more)),
+        _ => "all others".to_owned(),
+    };
     let row = |row: &GroupRow| {
         let number = |number: u32| format!("{kind} {number}");
-        let name =
-            row.name.clone().or_else(|| row.group.number().map(number)).unwrap_or_else(|| "all others".to_owned());
+        let name = row.name.clone().or_else(|| row.group.number().map(number)).unwrap_or_else(|| others.clone());
         let counts = [row.attempts, row.ok, row.not_found, row.errors, row.throttled].map(grouped);
         let limit = row
             .limited_by
-            .map(|limits| limits.foremost(per_host_rate(plan), quota(plan, row.throttled)))
+            .map(|limits| limits.foremost(plan, row.throttled))
             .filter(|(part, _)| *part >= SHOWN)
             .map(|(part, by)| format!("{by} {}", rounded_percent(part)));
         let cells = [name].into_iter().chain(counts).chain([row.p50_us, row.p99_us].map(time));

@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write};
 
+use super::finding::NOTABLE;
 use super::finding::is_client_slow;
 use super::outcome::STORAGE_FAILURE;
 use super::{merged, saved, times};
@@ -26,6 +27,9 @@ const SHOWN: f64 = 0.0005;
 
 /// Note on connections in use when this client was slow.
 const SLOW: &str = "\nthis client was slow, so its connections were in use for longer (see Validity)";
+
+/// Reason why a run with retries was idle.
+const LATER: &str = "\nidle: nothing was left to send, or only retries that waited for their backoff";
 
 /// Return the summary of a run: names and values of one or several lines.
 pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
@@ -71,7 +75,8 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let limits = limited_by(&report.binding, LimitWords::of(report));
     let note = if merged::is_partly_used(report) { format!(" of {}", merged::time(report)) } else { String::new() };
     let slow = if is_slow_with_connections(report) { SLOW } else { "" };
-    rows.push(("limited by", limits + &note + slow));
+    let idle = if report.binding.idle >= NOTABLE && report.totals.retries > 0 { LATER } else { "" };
+    rows.push(("limited by", limits + &note + slow + idle));
     if report.moved != Moved::default() {
         rows.push(("moved", moved(&report.moved)));
     }
@@ -219,7 +224,7 @@ fn throttling(report: &Report) -> String {
     if let (Some(mean), Some(max)) = (report.throttling.recovery_mean_s, report.throttling.recovery_max_s) {
         let _ = write!(
             row,
-            "; from a throttled response to the next good one {} on average, {} at most",
+            "; a shard's next good response came {} after a throttled one on average, {} at most",
             seconds(mean),
             seconds(max)
         );

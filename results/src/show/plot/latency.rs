@@ -36,7 +36,7 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
     };
     let [tails, medians] = [column, median].map(|column| seconds.greatest(column));
     let undrawn = undrawn(report, [(column, tail.name()), (median, "p50")], &seconds);
-    let caption = caption(report, (what, tail), [&tails, &medians], &seconds) + &undrawn;
+    let caption = caption(report, (what, tail, [column, median]), [&tails, &medians], &seconds) + &undrawn;
     let bins = Seconds::finest(report, most_steps);
     let slowest = bins.greatest(|row| row.max_us);
     let known = |steps: &[Step]| steps.iter().filter(|step| step.value.is_some()).count();
@@ -100,7 +100,7 @@ const CUT: f64 = 0.05;
 
 fn caption(
     report: &Report,
-    (what, tail): (&str, Tail),
+    (what, tail, columns): (&str, Tail, [PercentileColumn; 2]),
     [tails, medians]: [&[Step]; 2],
     seconds: &Seconds<'_>,
 ) -> String {
@@ -108,7 +108,12 @@ fn caption(
         return "No request succeeded.".to_owned();
     };
     let slowest = |name: &str, step: Step, us| {
-        format!(". The slowest second ({}) had a {name} of {}", seconds.spoken(step.from), micros(us))
+        let too_few = slower_of_few(us, tail, columns, seconds);
+        let (at, us) = (seconds.spoken(step.from), micros(us));
+        match &too_few {
+            Some(first) => format!("{first}; of the other seconds, the slowest ({at}) had a {name} of {us}"),
+            None => format!(". The slowest second ({at}) had a {name} of {us}"),
+        }
     };
     let worst = match (peak(tails), peak(medians)) {
         (Some((step, us)), _) => slowest(tail.name(), step, us),
@@ -125,6 +130,24 @@ fn caption(
         ""
     };
     format!("{}{worst}.{sparse}{cut}{}", whole_run(report, latency, what), told(report))
+}
+
+/// Name the slowest of the seconds that had too few responses for the percentile `tail`, if it was slower than `most_us`, the greatest of
+/// the others: its median, or its maximum without one.
+fn slower_of_few(
+    most_us: f64,
+    tail: Tail,
+    [column, median]: [PercentileColumn; 2],
+    seconds: &Seconds<'_>,
+) -> Option<String> {
+    let whole = seconds.rows().filter(|row| (row.start_s + 1) as f64 <= seconds.end_s && column(row).is_none());
+    let known = whole.filter_map(|row| {
+        let figure = median(row).map(|us| (us, "p50")).or_else(|| row.max_us.map(|us| (us, "maximum")));
+        figure.map(|(us, name)| (row.start_s, us, name))
+    });
+    let (start_s, us, name) = known.filter(|(_, us, _)| *us > most_us).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (at, us, tail) = (seconds.spoken(seconds.at(start_s as f64)), micros(us), tail.name());
+    Some(format!(". The slowest second ({at}) had a {name} of {us}, and too few responses for a {tail}"))
 }
 
 /// Say how many seconds of the run are not drawn, for want of responses; nothing when none is.

@@ -80,6 +80,11 @@ impl<'a> Seconds<'a> {
         Self { rows, per_s: 1, end_s, warmup_s, unit, events, width: whole(end_s).div_ceil(most).max(1) }
     }
 
+    /// All rows, in order.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &IntervalRow> {
+        self.rows.iter().map(|(_, row)| &**row)
+    }
+
     /// Gather the tenths of a second of a short run into at most `most` steps; its seconds if it has few requests.
     pub(super) fn finest(report: &'a Report, most: u64) -> Self {
         let seconds = Self::of(report, most);

@@ -3,7 +3,7 @@
 //! Called by `LiveThresholds`, which measures. A window that is not evaluated must not let a threshold pass unnoticed: the verdict
 //! says how many there were, and leaves the threshold undecided where they may hide that it was broken.
 
-use super::super::measured::{SAMPLES_LIVE, Share};
+use super::super::measured::{SAMPLES_LIVE, Share, reason_of_bound};
 use super::super::{Condition, Measured, Metric, Objective, Window, of_condition};
 use crate::run::report::{GateReport, Report};
 use crate::show::text::seconds;
@@ -182,7 +182,10 @@ impl Watched {
             let warmup_s = report.warmup.as_ref().map_or(0.0, |warmup| warmup.duration_s);
             return self.close_by_seconds(end_s, (report.totals.duration_s - warmup_s).max(0.0));
         }
-        self.objective.row(&of_condition(&self.objective.condition, report))
+        let condition = self.objective.condition;
+        let row = self.objective.row(&of_condition(&condition, report));
+        let why = row.why.clone().or_else(|| reason_of_bound(&condition, report).filter(|_| row.at_least));
+        GateReport { why, ..row }
     }
 
     /// True if some seconds broke it.
