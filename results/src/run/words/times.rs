@@ -109,14 +109,11 @@ pub(super) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<St
     Some(format!("{what}: each counts as the time it had waited, so figures marked >= are lower bounds"))
 }
 
-/// The number of requests that found the queue full, which no time counts; none without any. Drops are counted for the whole run, and
-/// times after the warm-up: what was due in it and still waits is not told apart.
+/// The number of requests that found the queue full, which no time counts; none without any.
 fn found_queue_full(report: &Report) -> Option<String> {
-    let censored = |series| report.latency(series).map_or(0, |latency| latency.censored);
-    let unsent = censored(Series::ResponseOk).saturating_sub(censored(Series::ServiceOk));
-    let dropped = report.totals.dropped.saturating_sub(unsent);
+    let dropped = report.found_queue_full();
     let or_warm = if report.warmup.is_some() { ", or were due in the warm-up" } else { "" };
-    (report.plan.run.queue.is_some() && dropped > 0).then(|| {
+    (dropped > 0).then(|| {
         let requests = counted(dropped, "request");
         format!("{requests} found the queue full (--queue){or_warm}: never sent, and not in these times")
     })
