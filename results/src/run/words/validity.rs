@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::failures::{clause, cut_off_share};
-use super::finding::{event, hosts_down};
+use super::finding::{event, hosts_down, is_bottleneck};
 use super::outcome::shortfall;
 use super::rows::is_unsent;
 use super::stalls::Stalls;
@@ -149,10 +149,10 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         Verdict::ConcurrencyLimited => {
             "The connection limit, not the schedule, set the pace: response times include the wait for a free connection."
         }
-        Verdict::ClientLimited if report.plan.run.rate.is_some() => {
-            "This client was too slow at times: the times include its own delays."
+        Verdict::ClientLimited if is_bottleneck(report) => {
+            "This client was the bottleneck: the target may be faster than shown."
         }
-        Verdict::ClientLimited => "This client was the bottleneck: the target may be faster than shown.",
+        Verdict::ClientLimited => "This client was too slow at times: the times include its own delays.",
         Verdict::TargetLimited if report.ledger.ok + report.ledger.not_found == 0 => {
             "No request succeeded, so these figures say nothing about normal responses."
         }
