@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::report::{
-    Latency, LimitEvidence, LimitName, Report, ScheduleReport, Totals, Verdict, per_host_rate, quota,
-};
+use crate::run::report::{Latency, LimitEvidence, LimitName, Report, ScheduleReport, Verdict, per_host_rate, quota};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{counted, grouped, micros, rate_in_words, seconds};
-use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::rounded_percent;
@@ -221,7 +218,8 @@ fn unsent(report: &Report) -> Unsent {
 }
 
 /// Return the adherence of an open loop to its timetable.
-pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, plan: &RunPlan) -> String {
+pub(super) fn schedule(report: &Report, schedule: &ScheduleReport) -> String {
+    let (totals, plan) = (&report.totals, &report.plan.run);
     let mut row = format!(
         "{} arrivals, {}; {} requests due, {} sent ({})",
         schedule.arrivals,
@@ -234,6 +232,7 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, plan: &RunPla
     if unsent > 0 {
         row = format!("{row}\n{} never had a connection", grouped(unsent));
     }
+    let full = report.found_queue_full().min(schedule.dropped);
     for (limit, dropped) in &schedule.dropped_by {
         let what = match limit {
             Binding::Concurrency | Binding::Idle => "a connection",
@@ -242,7 +241,17 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, plan: &RunPla
             Binding::Target => quota(plan, totals.throttled),
             Binding::Storage => "room to store results",
         };
-        row = format!("{row}\n{} were never sent; at the end, the queue was waiting for {what}", grouped(*dropped));
+        let queue = match dropped.saturating_sub(full) {
+            _ if full == 0 => format!("at the end, they were waiting for {what}"),
+            _ if schedule.dropped_by.len() > 1 => format!("at the end, the queue was waiting for {what}"),
+            0 => format!("they found the queue full (--queue), which waited for {what}"),
+            left => format!(
+                "{} found the queue full (--queue), {} were in it at the end, waiting for {what}",
+                grouped(full),
+                grouped(left)
+            ),
+        };
+        row = format!("{row}\n{} were never sent: {queue}", grouped(*dropped));
     }
     let untold = schedule.dropped.saturating_sub(schedule.dropped_by.values().sum());
     if untold > 0 {
