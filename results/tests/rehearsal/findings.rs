@@ -271,6 +271,11 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         (!said.contains(expected)).then(|| format!("{name}: {said}"))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+    let restricted =
+        |report: &Report| shown(report, "validity").contains("not describe the target at the requested rate");
+    let mut short = healthy.clone();
+    missed(&mut short);
+    assert!(restricted(&short) && !restricted(&healthy), "{}", shown(&short, "validity"));
 }
 
 #[test]

@@ -342,9 +342,19 @@ pub(super) fn starved(report: &Report) -> Option<String> {
 
 /// True if the requested rate was kept.
 fn is_kept(report: &Report) -> bool {
+    requested(report).is_some_and(|rate| achieved_per_s(report) >= rate.per_s * KEPT)
+}
+
+/// True if a rate was requested and not reached, by the requests that were not throttled.
+pub(super) fn is_rate_missed(report: &Report) -> bool {
+    let throttled = share_of(report, report.measured().requests.throttled).unwrap_or(0.0);
+    requested(report).is_some_and(|rate| achieved_per_s(report) * (1.0 - throttled) < rate.per_s * REACHED)
+}
+
+/// Return the rate to compare with the requested one: of one that changes, the mean.
+fn achieved_per_s(report: &Report) -> f64 {
     let is_steady = report.plan.run.steady_rate().is_some();
-    let achieved_per_s = if is_steady { report.achieved_per_s() } else { report.totals.attempts_per_s };
-    requested(report).is_some_and(|rate| achieved_per_s >= rate.per_s * KEPT)
+    if is_steady { report.achieved_per_s() } else { report.totals.attempts_per_s }
 }
 
 /// A target that throttled most requests.
