@@ -1110,7 +1110,7 @@ fn requests_that_a_paused_host_held_back_are_not_blamed_on_connections() {
     );
     let said = report.validity.reasons.join("; ") + &words::doc(&report, &[]).terminal(usize::MAX);
     assert!(said.contains("because a host throttled") && !said.contains("connections was free"), "{said}");
-    assert!(said.contains("at the end, the queue was waiting for a throttle pause"), "{said}");
+    assert!(said.contains("at the end, they were waiting for a throttle pause"), "{said}");
 }
 
 #[test]
@@ -1537,7 +1537,7 @@ fn a_single_throttled_answer_of_a_run_that_was_stopped_in_its_pause_is_in_the_ca
     assert!(caption.contains("% throttled") && !caption.contains("none throttled"), "{caption}");
     let text = said(&report);
     let kept = format!(
-        "{throttled} responses said how long to wait; shards kept 2 waits and broke 0 (a shard counts overlapping ones once)"
+        "no wait was violated, 2 respected (counted by each shard, overlapping ones once); {throttled} responses said how long to wait"
     );
     let kept = kept.replace("1 responses", "1 response");
     assert!(text.contains(&kept), "{kept}, not in {text}");

@@ -84,7 +84,7 @@ fn a_gate_that_fails_fails_the_run_and_outweighs_an_undecided_one() {
 fn a_run_is_stopped_by_the_gate_that_it_breaks() {
     let target = Target::start("--fault error:0.5:500 --processes 1");
     let ended = run(
-        &format!("{} --ids 0..100m --rate 500 --shards 2 -c 8 {ONE_ATTEMPT}", target.url()),
+        &format!("{} --ids 0..100m -d 60s --rate 500 --shards 2 -c 8 {ONE_ATTEMPT}", target.url()),
         &["--stop-if", "error_rate[1s] < 1%", "--threshold", "lost == 0"],
     );
     let report = ended.report(3);
@@ -95,6 +95,7 @@ fn a_run_is_stopped_by_the_gate_that_it_breaks() {
     assert!(report.items("not_attempted") > 0);
     let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
     assert!(summary.contains("thresholds, error_rate\\[1s\\] is "), "{summary}");
+    assert!(summary.contains("; stopped by --stop-if: error_rate\\[1s\\] was "), "{summary}");
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn requests_that_did_not_finish_and_requests_never_sent_have_a_number_each() {
     for row in [
         "20 requests did not finish (timed out, or cut off at the end), 50 never sent",
         "30 requests found the queue full (--queue): never sent, and not in these times",
+        "80 were never sent: 30 found the queue full (--queue), 50 were in it at the end, waiting for a connection",
     ] {
         assert!(summary.contains(row), "{summary}");
     }

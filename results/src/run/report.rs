@@ -439,6 +439,16 @@ impl Report {
         asked.unwrap_or(self.totals.attempts_per_s)
     }
 
+    /// Return the number of requests that were due, found the queue full and have no time. Drops are counted for the whole run, and
+    /// times after the warm-up: what was due in it and still waits at the end is not told apart.
+    #[must_use]
+    pub fn found_queue_full(&self) -> u64 {
+        let censored = |series| self.latency(series).map_or(0, |latency| latency.censored);
+        let waiting = censored(Series::ResponseOk).saturating_sub(censored(Series::ServiceOk));
+        let dropped = self.plan.run.queue.map_or(0, |_| self.totals.dropped);
+        dropped.saturating_sub(waiting)
+    }
+
     /// Counts of items and attempts after the warm-up.
     #[must_use]
     pub fn measured(&self) -> Counters {

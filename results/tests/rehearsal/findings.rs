@@ -207,8 +207,38 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         (report.totals.items_per_s, report.totals.ok_per_s) = (5.0, Some(5.0));
         report.shards.iter_mut().for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
     };
+    let stopped_beside_pauses: Change = |report| {
+        report.validity.verdict = Verdict::ClientLimited;
+        report.binding = BindingReport { rate: 0.6, pause: 0.4, ..BindingReport::default() };
+        (report.totals.attempts_per_s, report.totals.ok_per_s) = (6.0, Some(6.0));
+        report.totals.items_per_s = 18.0;
+        report.budget.as_mut().unwrap().achieved_per_s = 6.0;
+    };
+    let stopped_once: Change = |report| {
+        (report.validity.verdict, report.plan.run.rate) = (Verdict::ClientLimited, None);
+        report.binding = BindingReport { concurrency: 0.99, idle: 0.01, ..BindingReport::default() };
+        report.shards.iter_mut().for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
+    };
+    let without_cpu: Change = |report| {
+        (report.validity.verdict, report.plan.run.rate) = (Verdict::ClientLimited, None);
+        report.binding = BindingReport { concurrency: 1.0, ..BindingReport::default() };
+        report.shards.iter_mut().for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
+        (report.shards[1].usage.cpu_share, report.shards[1].usage.run_delay_share) = (Some(0.6), Some(0.31));
+    };
     let by_minute: Change = |report| report.plan.run.rate = Some(Rate { permits: 1_800, period_ns: 60_000_000_000 });
-    let cases: [(&str, Change, &str); 7] = [
+    let cases: [(&str, Change, &str); 10] = [
+        (
+            "a client that was stopped while the target throttled",
+            stopped_beside_pauses,
+            "6.00/s of 30/s: limited by throttle pauses 40 % of the time. Lower --rate (try 4/s; 6.00/s were good here, the initial burst \
+             included), or use --adaptive, which finds the rate. This client was slow, too: times include its delays",
+        ),
+        (
+            "a client that was stopped once",
+            stopped_once,
+            "/s: limited by the 8 connections 99.0 % of the time. This client was slow, too: times include its delays",
+        ),
+        ("a client without CPU", without_cpu, "/s: this client was the bottleneck"),
         ("a ramp", ramp, "5.00/s instead of 20.0/s (mean of 10:30/s): all connections were in use 90 % of the time"),
         ("a rate by the minute", by_minute, "/s of 30.0/s (1,800/min) requested"),
         ("an adaptive run that met no limit of the target", adaptive, "limited by --adaptive 90 % of the time"),
@@ -241,6 +271,11 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         (!said.contains(expected)).then(|| format!("{name}: {said}"))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+    let restricted =
+        |report: &Report| shown(report, "validity").contains("not describe the target at the requested rate");
+    let mut short = healthy.clone();
+    missed(&mut short);
+    assert!(restricted(&short) && !restricted(&healthy), "{}", shown(&short, "validity"));
 }
 
 #[test]

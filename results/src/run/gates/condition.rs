@@ -115,7 +115,7 @@ impl Condition {
         match *seen {
             Measured::Exactly(value) => Some(op.holds(value, limit)),
             // The true value is this or any greater one: sure only of what all of them have in common.
-            Measured::AtLeast(value) => match op {
+            Measured::AtLeast(value) | Measured::Without(value, _) => match op {
                 Op::Less | Op::AtMost => (!op.holds(value, limit)).then_some(false),
                 Op::More | Op::AtLeast => op.holds(value, limit).then_some(true),
                 Op::Equal => (value > limit).then_some(false),

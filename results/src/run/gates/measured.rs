@@ -21,6 +21,8 @@ pub enum Measured {
     Exactly(f64),
     /// Lower bound: too many attempts were cut off to know more.
     AtLeast(f64),
+    /// Lower bound, and the number of requests that have no time: they were due, found the queue full and were never sent.
+    Without(f64, u64),
     /// Nothing, and why.
     Unknown(String),
 }
@@ -39,11 +41,17 @@ impl Measured {
         value.map_or_else(|| Self::Unknown(none.to_owned()), Self::Exactly)
     }
 
+    /// True if the value is only known to be no less.
+    #[must_use]
+    pub const fn is_at_least(&self) -> bool {
+        matches!(self, Self::AtLeast(_) | Self::Without(..))
+    }
+
     /// Its value, or the least that it can be.
     #[must_use]
     pub const fn value(&self) -> Option<f64> {
         match self {
-            Self::Exactly(value) | Self::AtLeast(value) => Some(*value),
+            Self::Exactly(value) | Self::AtLeast(value) | Self::Without(value, _) => Some(*value),
             Self::Unknown(_) => None,
         }
     }
@@ -54,7 +62,9 @@ impl Measured {
 pub fn of_report(metric: Metric, report: &Report) -> Measured {
     let quantity = match metric {
         Metric::Time(series, stat) => {
-            return report.latency(series).map_or_else(|| nothing_of(series), |latency| of_latency(latency, stat));
+            let untimed = if series == Series::ResponseOk { report.found_queue_full() } else { 0 };
+            let of_latency = |latency| of_latency(latency, stat, untimed);
+            return report.latency(series).map_or_else(|| nothing_of(series), of_latency);
         }
         Metric::Of(quantity) => quantity,
     };
@@ -254,10 +264,15 @@ fn enough(have: u64, need: u64, things: &str) -> Result<(), String> {
     }
 }
 
+/// One request in so many may be missing from a mean.
+const FEW: u64 = 100;
+
 /// Figures of a distribution, those that a report has and those that a second has alike.
 struct Figures {
     count: u64,
     censored: u64,
+    /// Requests that were due and are in no figure: they found the queue full.
+    untimed: u64,
     min_us: Option<f64>,
     mean_us: Option<f64>,
     /// The least that the mean can be, where attempts were cut off.
@@ -287,7 +302,7 @@ impl Figures {
     /// make it greater. Of others only the least that it can be is known.
     fn mean(&self, none: &str) -> Measured {
         let (censored, all) = (self.censored, self.count + self.censored);
-        let few = censored.saturating_mul(100) <= all;
+        let few = censored.saturating_mul(FEW) <= all;
         match (self.mean_us, self.mean_at_least_us) {
             (Some(mean), None) if few => Measured::Exactly(mean),
             (Some(mean), Some(least)) if few && least <= mean => Measured::Exactly(mean),
@@ -295,6 +310,21 @@ impl Figures {
             // Results of earlier versions do not have it.
             (Some(_), None) => Measured::Unknown(format!("{} of {} did not finish", grouped(censored), grouped(all))),
             (None, None) => Measured::Unknown(none.to_owned()),
+        }
+    }
+
+    /// A figure, bounded by the requests that have no time if they may be above it.
+    fn bounded(&self, stat: Stat, measured: Measured) -> Measured {
+        let (untimed, all) = (self.untimed, self.count + self.censored + self.untimed);
+        let is_bound = match stat {
+            Stat::Min => false,
+            Stat::Max => untimed > 0,
+            Stat::Mean => untimed.saturating_mul(FEW) > all,
+            Stat::Percentile(quantile) => untimed as f64 > all as f64 * (1.0 - quantile.part()),
+        };
+        match measured {
+            Measured::Exactly(value) | Measured::AtLeast(value) if is_bound => Measured::Without(value, untimed),
+            measured => measured,
         }
     }
 
@@ -307,29 +337,33 @@ impl Figures {
 fn of_timing(stats: &ShardStats, series: Series, stat: Stat) -> Measured {
     let Some(timing) = stats.timing(series) else { return Measured::Unknown("nothing was measured".to_owned()) };
     let (exact, us) = (timing.exact(), |ns: u64| ns as f64 / 1e3);
+    // Without a queue that can be full, all that were dropped count at their age.
+    let dropped = stats.counters.requests.dropped;
     let figures = Figures {
         count: exact.count,
         censored: exact.censored,
+        untimed: if series == Series::ResponseOk { dropped.saturating_sub(exact.censored) } else { 0 },
         min_us: (exact.count > 0).then(|| us(exact.min_ns)),
         mean_us: timing.mean_ns().map(|ns| ns / 1e3),
         mean_at_least_us: exact.least_mean_ns().filter(|_| exact.censored > 0).map(|ns| ns / 1e3),
         max_us: exact.greatest_ns().map(us),
     };
-    let Stat::Percentile(quantile) = stat else { return figures.measure(stat, SAMPLES_LIVE) };
+    let Stat::Percentile(quantile) = stat else { return figures.bounded(stat, figures.measure(stat, SAMPLES_LIVE)) };
     if let Err(why) = figures.suffice_for(quantile) {
         return Measured::Unknown(why);
     }
-    match timing.percentile(quantile.part()) {
+    let measured = match timing.percentile(quantile.part()) {
         Percentile::Exact(ns) => Measured::Exactly(us(ns)),
         Percentile::AtLeast(ns) => Measured::AtLeast(us(ns)),
         Percentile::TooFew => Measured::Unknown("none of them finished".to_owned()),
-    }
+    };
+    figures.bounded(stat, measured)
 }
 
-fn of_latency(latency: &Latency, stat: Stat) -> Measured {
+fn of_latency(latency: &Latency, stat: Stat, untimed: u64) -> Measured {
     let Latency { count, censored, min_us, mean_us, mean_at_least_us, max_us, .. } = *latency;
-    let figures = Figures { count, censored, min_us, mean_us, mean_at_least_us, max_us };
-    let Stat::Percentile(quantile) = stat else { return figures.measure(stat, 1) };
+    let figures = Figures { count, censored, untimed, min_us, mean_us, mean_at_least_us, max_us };
+    let Stat::Percentile(quantile) = stat else { return figures.bounded(stat, figures.measure(stat, 1)) };
     if let Err(why) = figures.suffice_for(quantile) {
         return Measured::Unknown(why);
     }
@@ -339,12 +373,13 @@ fn of_latency(latency: &Latency, stat: Stat) -> Measured {
         "p90_us" => latency.p90_us,
         "p99_us" => latency.p99_us,
         "p999_us" => latency.p999_us,
-        _ => return of_histogram(latency, quantile),
+        _ => return figures.bounded(stat, of_histogram(latency, quantile)),
     };
-    match reported {
+    let measured = match reported {
         Some(us) if latency.is_at_least(&key) => Measured::AtLeast(us),
         other => Measured::of(other, "none of them finished"),
-    }
+    };
+    figures.bounded(stat, measured)
 }
 
 /// A percentile that the report does not name, from its histogram.
@@ -389,7 +424,8 @@ mod tests {
     fn both(name: &str, stats: &ShardStats) -> [Measured; 2] {
         let metric = metric(name);
         let Metric::Time(series, stat) = metric else { panic!("{name} is no time") };
-        [of_stats(metric, stats, 1.0), of_latency(&Latency::of(stats, series, Detail::Histogram), stat)]
+        let untimed = stats.counters.requests.dropped;
+        [of_stats(metric, stats, 1.0), of_latency(&Latency::of(stats, series, Detail::Histogram), stat, untimed)]
     }
 
     #[test]
@@ -444,6 +480,30 @@ mod tests {
         assert_eq!(both("service_mean", &slow), [least.clone(), least]);
         assert_eq!(both("service_max", &slow), [Measured::AtLeast(900_000.0), Measured::AtLeast(900_000.0)]);
         assert_eq!(both("service_min", &times(200, 9)), [Measured::Exactly(1.0), Measured::Exactly(1.0)]);
+    }
+
+    #[test]
+    fn requests_that_found_the_queue_full_bound_what_they_may_be_above() {
+        let figure = |name: &str, dropped| {
+            let mut timing = Timing::new(bounds());
+            (1..=20_000_u64).for_each(|us| timing.record(us * 1_000));
+            let mut counters = Counters::default();
+            counters.requests.dropped = dropped;
+            let stats = ShardStats::from_parts(bounds(), counters, [(Series::ResponseOk, timing)].into());
+            let [of_seconds, of_run] = both(name, &stats);
+            assert_eq!(of_seconds, of_run, "{name}");
+            let condition: Condition = format!("{name} < 1s").parse().unwrap();
+            (of_run.is_at_least(), condition.judge(&of_run))
+        };
+        // One in a hundred of 20,202, and one more.
+        for name in ["response_p99", "response_p(98.999)", "response_mean"] {
+            assert_eq!(figure(name, 202), (false, Some(true)), "{name}");
+        }
+        for name in ["response_p99", "response_p(99.001)", "response_mean", "response_max"] {
+            assert_eq!(figure(name, 204), (true, None), "{name}");
+        }
+        assert_eq!(figure("response_p50", 204), (false, Some(true)));
+        assert_eq!(figure("response_min", 50_000), (false, Some(true)));
     }
 
     #[test]

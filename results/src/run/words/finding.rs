@@ -10,7 +10,7 @@ use crate::run::report::{
     connections_in_words, is_full, longer, offered, thresholds,
 };
 use crate::show::text::{capital, counted, decimal, grouped, micros, rate_in_words, seconds};
-use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::plan::{Arrivals, Pacing};
 use crawlmark_harness::stats::{AnswerBins, Counters, Series};
 use crawlmark_harness::units::rounded_percent;
 
@@ -34,6 +34,9 @@ const MOST: f64 = 0.5;
 
 /// Part of the requests that were not found, from which on they are the finding: more than stray links.
 const NOT_FOUND: f64 = 0.1;
+
+/// Part of the rate that a throttling target let through, to try next.
+const TRIED: f64 = 0.8;
 
 /// Time without a good answer that is no gap between two slow ones, in whole seconds.
 const LEAST_GAP_S: u64 = 2;
@@ -88,7 +91,8 @@ fn other(report: &Report) -> Option<String> {
         let is_it = report.validity.verdict == Verdict::Valid && failed.contains(&"us");
         is_it.then(|| format!("This client kept up, so slow responses are the target's{network}"))
     };
-    found.or_else(|| is_pace_asked.then(|| pace(report))).or_else(kept_up)
+    let sentence = found.or_else(|| is_pace_asked.then(|| pace(report))).or_else(kept_up);
+    sentence.into_iter().chain(client_besides(report)).reduce(|first, besides| format!("{first}. {besides}"))
 }
 
 /// A run without a figure.
@@ -247,22 +251,47 @@ pub(super) fn is_client_slow(report: &Report) -> bool {
     *verdict == Verdict::ClientLimited || *verdict == Verdict::Disturbed && verdicts.contains(&Verdict::ClientLimited)
 }
 
-/// Consequence of a client that was too slow; the title has its [cause](client_fault).
+/// Consequence of a client that set the pace, or kept it although it was slow; the title has its [cause](client_fault).
 fn client(report: &Report) -> Option<String> {
-    if !is_client_slow(report) {
-        return None;
+    if is_client_slow(report) && is_kept(report) {
+        return Some("Times include delays of this client".to_owned());
     }
-    Some(match shortfall(report) {
-        _ if is_kept(report) => "Times include delays of this client".to_owned(),
+    is_bottleneck(report).then(|| match shortfall(report) {
         None => format!("{}: this client was the bottleneck", rate(report)),
-        // What the title names explains the shortfall.
-        Some(_) if report.binding.pause >= NOTABLE => {
-            format!("{}. This client was slow, too ({})", allowed(report), client_fault(report))
-        }
         // The title names this client.
         Some(short) if short.contains("this client") => "The target may be faster than shown".to_owned(),
         Some(_) => format!("This client was the bottleneck ({})", client_fault(report)),
     })
+}
+
+/// Note on a client that was slow beside another limit that set the pace.
+fn client_besides(report: &Report) -> Option<String> {
+    if !is_client_slow(report) || client(report).is_some() || is_unsent(report) {
+        return None;
+    }
+    // A title with a shortfall does not have the cause.
+    let fault = shortfall(report).map_or_else(String::new, |_| format!(" ({})", client_fault(report)));
+    Some(format!("This client was slow, too{fault}: times include its delays"))
+}
+
+/// True if this client was slow and set the pace: it had no CPU left, or responses lay unread for a notable part of their time, or no
+/// limit explains why a rate was not kept.
+pub(super) fn is_bottleneck(report: &Report) -> bool {
+    let is_spinning = report.plan.run.pacing == Pacing::Spin;
+    let is_busy = || worst(report, &|shard| shard.usage.cpu_share, thresholds::CPU_USE).is_some() && !is_spinning;
+    let median = |series: Series| report.latency(series)?.p50_us;
+    let is_late = || {
+        let times = median(Series::ReceiveDelay).zip(median(Series::ServiceOk));
+        times.is_some_and(|(delay_us, service_us)| delay_us >= service_us * NOTABLE)
+    };
+    let is_pace_of_client = || is_busy() || starved(report).is_some() || is_late();
+    is_client_slow(report)
+        && match limit(report) {
+            Some((_, "the target's quota" | "throttle pauses")) => false,
+            Some((_, "storing results")) => true,
+            Some((_, "--rate")) | None if requested(report).is_some() => !is_kept(report),
+            _ => is_pace_of_client(),
+        }
 }
 
 /// Describe the shard that was paused for longest: `shard 1 did not run for 300 ms`; none if none was for a notable time.
@@ -313,9 +342,19 @@ pub(super) fn starved(report: &Report) -> Option<String> {
 
 /// True if the requested rate was kept.
 fn is_kept(report: &Report) -> bool {
+    requested(report).is_some_and(|rate| achieved_per_s(report) >= rate.per_s * KEPT)
+}
+
+/// True if a rate was requested and not reached, by the requests that were not throttled.
+pub(super) fn is_rate_missed(report: &Report) -> bool {
+    let throttled = share_of(report, report.measured().requests.throttled).unwrap_or(0.0);
+    requested(report).is_some_and(|rate| achieved_per_s(report) * (1.0 - throttled) < rate.per_s * REACHED)
+}
+
+/// Return the rate to compare with the requested one: of one that changes, the mean.
+fn achieved_per_s(report: &Report) -> f64 {
     let is_steady = report.plan.run.steady_rate().is_some();
-    let achieved_per_s = if is_steady { report.achieved_per_s() } else { report.totals.attempts_per_s };
-    requested(report).is_some_and(|rate| achieved_per_s >= rate.per_s * KEPT)
+    if is_steady { report.achieved_per_s() } else { report.totals.attempts_per_s }
 }
 
 /// A target that throttled most requests.
@@ -335,10 +374,30 @@ fn throttling(report: &Report) -> Option<String> {
     is_target_s.then(|| limited() + &allowed(report))
 }
 
-/// Advice on a target that throttles, with the rate of good responses: what it allows may be more, for it includes pauses.
+/// Advice on a target that throttles. The rate of good responses is higher than what it sustains by its initial burst, and lower by pauses.
 fn allowed(report: &Report) -> String {
-    let set = report.plan.run.pace_flag().map_or_else(|| "Set a --rate".to_owned(), |flag| format!("Lower {flag}"));
-    format!("{set}: pauses included, the target let {}/s through", decimal(report.totals.good_per_s(&report.ledger)))
+    let good_per_s = report.totals.good_per_s(&report.ledger);
+    let good = format!("{}/s were good here, the initial burst included", decimal(good_per_s));
+    let set = match report.plan.run.pace_flag() {
+        None => "Set a --rate".to_owned(),
+        Some("--rate") => "Lower --rate".to_owned(),
+        Some(flag) => return format!("Lower {flag}: {good}"),
+    };
+    let attempt = lower_rate(good_per_s).map_or_else(String::new, |rate| format!("try {rate}; "));
+    let adaptive = match report.plan.run.throttling.adaptive {
+        None => ", or use --adaptive, which finds the rate",
+        Some(_) => "",
+    };
+    format!("{set} ({attempt}{good}){adaptive}")
+}
+
+/// A rate well below this one that can be typed; none below 1/min.
+fn lower_rate(per_s: f64) -> Option<String> {
+    let whole = |per_s: f64, unit: &str| {
+        let lower = (per_s * TRIED).floor();
+        (lower >= 1.0).then(|| format!("{lower:.0}{unit}"))
+    };
+    whole(per_s, "/s").or_else(|| whole(per_s * 60.0, "/min"))
 }
 
 /// A target that does not have much of what it was asked for.

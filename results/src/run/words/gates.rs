@@ -73,7 +73,7 @@ pub(crate) fn seen(gate: &GateReport) -> String {
 }
 
 /// True if the run was stopped by this gate.
-fn is_what_stopped(gate: &GateReport, report: &Report) -> bool {
+pub(super) fn is_what_stopped(gate: &GateReport, report: &Report) -> bool {
     gate.kind == Breach::Stops.name() && gate.ok == Some(false) && report.stopped_by.as_ref() == Some(&gate.expression)
 }
 

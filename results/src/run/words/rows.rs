@@ -4,6 +4,7 @@ use std::fmt::{Display, Write};
 
 use super::finding::NOTABLE;
 use super::finding::is_client_slow;
+use super::gates::{is_what_stopped, parts, value};
 use super::outcome::STORAGE_FAILURE;
 use super::{merged, saved, times};
 use crate::run::report::{
@@ -64,7 +65,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("throttling", throttling(report)));
     }
     if let Some(schedule) = &report.schedule {
-        rows.push(("schedule", times::schedule(schedule, totals, &report.plan.run)));
+        rows.push(("schedule", times::schedule(report, schedule)));
     }
     if let Some(budget) = &report.budget {
         rows.push(("budget", budget_row(report, budget)));
@@ -229,17 +230,13 @@ fn throttling(report: &Report) -> String {
             seconds(max)
         );
     }
-    if honoured + violated > 0 {
-        let _ = write!(
-            row,
-            "\n{} said how long to wait; shards kept {} and broke {} (a shard counts overlapping ones once)",
-            counted(promises, "response"),
-            counted(honoured, "wait"),
-            grouped(violated)
-        );
-    }
-    if early_attempts > 0 {
-        let _ = write!(row, ", {} requests sent early", grouped(early_attempts));
+    let asked = counted(promises, "response") + " said how long to wait";
+    let each = "(counted by each shard, overlapping ones once)";
+    if violated > 0 {
+        let (early, waits) = (counted(early_attempts, "request"), counted(honoured + violated, "wait"));
+        let _ = write!(row, "\n{early} sent too early: {} of {waits} violated {each}; {asked}", grouped(violated));
+    } else if honoured > 0 {
+        let _ = write!(row, "\nno wait was violated, {} respected {each}; {asked}", grouped(honoured));
     }
     if cut_pauses > 0 {
         let _ = write!(row, ", {} cut to --max-pause", grouped(cut_pauses));
@@ -365,10 +362,7 @@ fn ledger(report: &Report) -> String {
         report.plan.run.duration.filter(|_| report.interrupted)?;
         match report.interrupted_by {
             Some(signal) => Some(signal_in_words(signal)),
-            None => report
-                .stopped_by
-                .clone()
-                .or_else(|| report.storage_failure.as_ref().map(|_| STORAGE_FAILURE.to_owned())),
+            None => stopping(report).or_else(|| report.storage_failure.as_ref().map(|_| STORAGE_FAILURE.to_owned())),
         }
     };
     if let Some(end) = super::outcome::time_limit(report).or_else(stopped) {
@@ -383,6 +377,17 @@ fn ledger(report: &Report) -> String {
         grouped(planned),
         parts(&|n, _| n > 0).into_iter().chain(before).collect::<Vec<_>>().join(" + ")
     )
+}
+
+/// Describe the condition that stopped a run: `--stop-if: error_rate[2s] was 91 %, not < 20%`.
+fn stopping(report: &Report) -> Option<String> {
+    let condition = report.stopped_by.as_ref()?;
+    let gate = report.gates.iter().find(|gate| is_what_stopped(gate, report));
+    let seen = gate.and_then(|gate| Some((parts(gate)?, value(gate)?)));
+    Some(match seen {
+        Some(((metric, limit), value)) => format!("--stop-if: {metric} was {value}, not {limit}"),
+        None => format!("--stop-if '{condition}'"),
+    })
 }
 
 fn budget_row(report: &Report, budget: &BudgetReport) -> String {

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::run::report::{
-    Latency, LimitEvidence, LimitName, Report, ScheduleReport, Totals, Verdict, per_host_rate, quota,
-};
+use crate::run::report::{Latency, LimitEvidence, LimitName, Report, ScheduleReport, Verdict, per_host_rate, quota};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{counted, grouped, micros, rate_in_words, seconds};
-use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::rounded_percent;
@@ -109,14 +106,11 @@ pub(super) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<St
     Some(format!("{what}: each counts as the time it had waited, so figures marked >= are lower bounds"))
 }
 
-/// The number of requests that found the queue full, which no time counts; none without any. Drops are counted for the whole run, and
-/// times after the warm-up: what was due in it and still waits is not told apart.
+/// The number of requests that found the queue full, which no time counts; none without any.
 fn found_queue_full(report: &Report) -> Option<String> {
-    let censored = |series| report.latency(series).map_or(0, |latency| latency.censored);
-    let unsent = censored(Series::ResponseOk).saturating_sub(censored(Series::ServiceOk));
-    let dropped = report.totals.dropped.saturating_sub(unsent);
+    let dropped = report.found_queue_full();
     let or_warm = if report.warmup.is_some() { ", or were due in the warm-up" } else { "" };
-    (report.plan.run.queue.is_some() && dropped > 0).then(|| {
+    (dropped > 0).then(|| {
         let requests = counted(dropped, "request");
         format!("{requests} found the queue full (--queue){or_warm}: never sent, and not in these times")
     })
@@ -224,7 +218,8 @@ fn unsent(report: &Report) -> Unsent {
 }
 
 /// Return the adherence of an open loop to its timetable.
-pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, plan: &RunPlan) -> String {
+pub(super) fn schedule(report: &Report, schedule: &ScheduleReport) -> String {
+    let (totals, plan) = (&report.totals, &report.plan.run);
     let mut row = format!(
         "{} arrivals, {}; {} requests due, {} sent ({})",
         schedule.arrivals,
@@ -237,6 +232,7 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, plan: &RunPla
     if unsent > 0 {
         row = format!("{row}\n{} never had a connection", grouped(unsent));
     }
+    let full = report.found_queue_full().min(schedule.dropped);
     for (limit, dropped) in &schedule.dropped_by {
         let what = match limit {
             Binding::Concurrency | Binding::Idle => "a connection",
@@ -245,7 +241,17 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, plan: &RunPla
             Binding::Target => quota(plan, totals.throttled),
             Binding::Storage => "room to store results",
         };
-        row = format!("{row}\n{} were never sent; at the end, the queue was waiting for {what}", grouped(*dropped));
+        let queue = match dropped.saturating_sub(full) {
+            _ if full == 0 => format!("at the end, they were waiting for {what}"),
+            _ if schedule.dropped_by.len() > 1 => format!("at the end, the queue was waiting for {what}"),
+            0 => format!("they found the queue full (--queue), which waited for {what}"),
+            left => format!(
+                "{} found the queue full (--queue), {} were in it at the end, waiting for {what}",
+                grouped(full),
+                grouped(left)
+            ),
+        };
+        row = format!("{row}\n{} were never sent: {queue}", grouped(*dropped));
     }
     let untold = schedule.dropped.saturating_sub(schedule.dropped_by.values().sum());
     if untold > 0 {

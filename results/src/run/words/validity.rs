@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::failures::{clause, cut_off_share};
-use super::finding::{event, hosts_down};
+use super::finding::{event, hosts_down, is_bottleneck, is_rate_missed};
 use super::outcome::shortfall;
 use super::rows::is_unsent;
 use super::stalls::Stalls;
@@ -106,7 +106,9 @@ fn restriction(report: &Report) -> String {
         return format!(" But{abandoned}");
     }
     let what = match () {
-        () if shortfall(report).is_some() => " They do not describe the target at the requested rate.",
+        () if shortfall(report).is_some() || is_rate_missed(report) => {
+            " They do not describe the target at the requested rate."
+        }
         () if report.interrupted && report.plan.run.duration.is_some() => " They cover the part that ran.",
         () if Stalls::of(report).is_notable() => " The high percentiles are those of the stalls.",
         () => "",
@@ -149,10 +151,10 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         Verdict::ConcurrencyLimited => {
             "The connection limit, not the schedule, set the pace: response times include the wait for a free connection."
         }
-        Verdict::ClientLimited if report.plan.run.rate.is_some() => {
-            "This client was too slow at times: the times include its own delays."
+        Verdict::ClientLimited if is_bottleneck(report) => {
+            "This client was the bottleneck: the target may be faster than shown."
         }
-        Verdict::ClientLimited => "This client was the bottleneck: the target may be faster than shown.",
+        Verdict::ClientLimited => "This client was too slow at times: the times include its own delays.",
         Verdict::TargetLimited if report.ledger.ok + report.ledger.not_found == 0 => {
             "No request succeeded, so these figures say nothing about normal responses."
         }

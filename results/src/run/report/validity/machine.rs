@@ -6,7 +6,7 @@ use super::thresholds::{
 };
 use super::wording::more_room;
 use super::{CheckResult, Evidence, Missing};
-use crate::run::report::SHORTEST_FOR_PRESSURE;
+use crate::run::report::{Latency, SHORTEST_FOR_PRESSURE};
 use crate::show::text::counted;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
@@ -107,30 +107,39 @@ pub(super) fn descriptors(evidence: &Evidence<'_>) -> CheckResult {
     }))
 }
 
-/// True if a time of this run in any of these series was so long, or an attempt ended in this error: what the whole machine
-/// counted may be another program's.
-fn waited(evidence: &Evidence<'_>, series: &[Series], (at_least_us, error): (f64, ErrorKind)) -> bool {
-    let mut longest =
-        evidence.shards.iter().flat_map(|shard| series.iter().map(|series| shard.latency.get(series.name())));
-    longest.any(|times| times.and_then(|times| times.max_us).is_some_and(|us| us >= at_least_us))
-        || failed_with(evidence, error) > 0
+/// True if `is_late` of the times of this run in any of these series: what the whole machine counted may be another program's.
+fn any_of(evidence: &Evidence<'_>, series: &[Series], is_late: impl Fn(&Latency) -> bool) -> bool {
+    let mut times =
+        evidence.shards.iter().flat_map(|shard| series.iter().filter_map(|series| shard.latency.get(series.name())));
+    times.any(is_late)
 }
 
 /// True if an attempt of this run waited for as long as a connection is opened again after.
 fn waited_to_connect(evidence: &Evidence<'_>) -> bool {
-    waited(evidence, &[Series::Connect], (OPENED_AGAIN_US, ErrorKind::ConnectTimeout))
+    any_of(evidence, &[Series::Connect], |times| times.max_us.is_some_and(|us| us >= OPENED_AGAIN_US))
+        || failed_with(evidence, ErrorKind::ConnectTimeout) > 0
+}
+
+/// True if an answer of this run took as much longer than usual as a retransmission makes it, or none came in time.
+fn was_answered_late(evidence: &Evidence<'_>) -> bool {
+    let is_late = |times: &Latency| {
+        let usual_us = times.p50_us.or(times.min_us).unwrap_or(0.0);
+        times.max_us.is_some_and(|us| us >= usual_us + SENT_AGAIN_US)
+    };
+    any_of(evidence, &ANSWERED, is_late) || failed_with(evidence, ErrorKind::Timeout) > 0
 }
 
 /// Segments lost on the way to a target on this machine, where nothing is lost by itself.
 pub(super) fn retransmits(evidence: &Evidence<'_>) -> CheckResult {
     let Some(again) = evidence.host.tcp_retransmits else { return CheckResult::Unavailable(Missing::NotGiven) };
     let allowed = STRAY_RETRANSMITS as f64 + evidence.totals.attempts as f64 * RETRANSMITS;
-    let was_late = || waited(evidence, &ANSWERED, (SENT_AGAIN_US, ErrorKind::Timeout)) || waited_to_connect(evidence);
+    let was_late = || was_answered_late(evidence) || waited_to_connect(evidence);
     let tripped = evidence.environment.colocated && again as f64 > allowed && was_late();
     CheckResult::perhaps(tripped.then(|| {
         format!(
-            "TCP retransmitted {} segments although the target is on this machine; each adds 200 ms or more to a service \
-             time. Look for a full queue, a packet filter or traffic shaping",
+            "TCP retransmitted {} segments on this machine, counted over all programs. The target is on it, too, and a response took \
+             200 ms longer than the median or a connection 1 s, as after a retransmission. Look for a full queue, a packet filter or \
+             traffic shaping, or run again without other programs that use the network",
             grouped(again)
         )
     }))

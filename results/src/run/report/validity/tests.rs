@@ -742,12 +742,12 @@ fn g_retransmits() {
         run.host.tcp_retransmits =
             counted(&[("net/snmp", &snmp(70))], &[("net/snmp", &snmp(70 + segments))]).tcp_retransmits;
         run.environment.colocated = true;
-        run.times(Series::ServiceOk).max_us = Some(200_000.0);
+        (run.times(Series::ServiceOk).p50_us, run.times(Series::ServiceOk).max_us) = (Some(600_000.0), Some(800_000.0));
     };
     // Other programs lose segments, too: no answer of this run was late by a retransmission.
     passes(|run| {
         again(run, 6);
-        run.times(Series::ServiceOk).max_us = Some(150_000.0);
+        run.times(Series::ServiceOk).max_us = Some(750_000.0);
     });
     // One of a thousand attempts, and four.
     trips(Verdict::Disturbed, &["retransmitted 6 segments"], |run| again(run, 6));

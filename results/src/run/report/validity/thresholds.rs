@@ -121,5 +121,5 @@ pub(super) const SHORTEST_S: f64 = 0.2;
 /// Least time to connect of a connection that met a full queue, µs: the kernel tries again after a second.
 pub(super) const OPENED_AGAIN_US: f64 = 950_000.0;
 
-/// Least time of an answer that a retransmission made late, µs: the kernel waits 200 ms at least.
+/// Least time by which a retransmission makes an answer late, µs: the kernel waits 200 ms at least.
 pub(super) const SENT_AGAIN_US: f64 = 200_000.0;

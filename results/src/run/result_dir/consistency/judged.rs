@@ -134,7 +134,7 @@ fn verdict(report: &Report) -> Result<(), String> {
 }
 
 /// The value of a figure that older versions count otherwise: attempts that were cut off were no errors, and their items not among those
-/// that a share is of.
+/// that a share is of; requests that found the queue full bounded no time.
 fn older(metric: Metric, report: &Report) -> Option<Measured> {
     let (failed, attempts) = (report.totals.failed(&report.ledger) as f64, report.totals.attempts as f64);
     match metric {
@@ -144,7 +144,11 @@ fn older(metric: Metric, report: &Report) -> Option<Measured> {
             let items = report.measured().items;
             (items.completed() > 0).then(|| Measured::Exactly(items.ok as f64 / items.completed() as f64))
         }
-        _ => None,
+        Metric::Time(..) => match of_report(metric, report) {
+            Measured::Without(value, _) => Some(Measured::Exactly(value)),
+            _ => None,
+        },
+        Metric::Of(_) => None,
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn broken(objective: &Condition, report: &Report) -> Option<String> {
         }
         Some(false) => {
             let value = seen.value().map_or_else(String::new, |value| value_in(objective.metric.unit(), value));
-            let at_least = if matches!(seen, Measured::AtLeast(_)) { "at least " } else { "" };
+            let at_least = if seen.is_at_least() { "at least " } else { "" };
             Some(format!("{} {at_least}{value}, but the objective is {objective}", objective.metric))
         }
         None => Some(match seen {
