@@ -181,7 +181,9 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     let books = target.books();
     assert_eq!(books["unique_ids"], json!(IDS));
     let busiest = count(&books, "/busiest/1s/requests");
-    assert!(busiest <= RATE + BURST, "{busiest} requests in a second");
+    // A busy machine delivers together what was sent 1/8 s apart; two attempts on one slot would send RATE / 2 more.
+    let late = RATE / 8;
+    assert!(busiest <= RATE + BURST + late, "{busiest} requests in a second");
     assert_eq!(report.count("/merged/other_attempts"), 2);
     assert_eq!([report.count("/merged/died_attempts"), report.count("/merged/uncounted_attempts")], [1, 0]);
     let additional = report.count("/merged/additional_requests");
