@@ -554,7 +554,8 @@ fn a_failed_probe_has_a_cause() {
         ("5 of 100 requests broke response_p99 < 50ms, and 1 may", 0.0, ProbeFailure::Latency),
         ("the median response time grew by 5.00 ms each second: the target fell behind", 0.0, ProbeFailure::Latency),
         (
-            "passed only by a burst: once that is used up, the target accepts only 500/s, so longer probes of 502/s fail",
+            "passed perhaps only by a burst: where the target refuses requests, it accepts only 500/s, so longer probes of 502/s fail once a burst \
+             is used up. A limit without bursts is higher, but refuses requests that arrive close together: a longer --probe tells which",
             0.0,
             ProbeFailure::Throttled,
         ),

@@ -18,7 +18,7 @@ ends are probed until passes or failures lead by three. No rate is more than twi
 that passed, and a probe stops when half of it fails or is refused.
 
 Exit codes: 0 found · 3 even the lowest rate fails
-            5 not found: a longer probe may fail at a lower rate (unconfirmed), all
+            5 not found: longer probes may say otherwise (unconfirmed), all
               rates up to --max-rate pass, this client cannot send more, the
               target is unsteady, or --budget was used up
             1 a probe could not run · 2 usage

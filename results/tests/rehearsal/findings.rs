@@ -230,7 +230,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         (
             "a client that was stopped while the target throttled",
             stopped_beside_pauses,
-            "6.00/s of 30/s: limited by throttle pauses 40 % of the time. Lower --rate (try 4/s; 6.00/s were good here, the initial burst \
+            "6.00/s of 30/s: limited by throttle pauses 40 % of the time. Lower --rate (6.00/s were good here, the initial burst \
              included), or use --adaptive, which finds the rate. This client was slow, too: times include its delays",
         ),
         (

@@ -125,7 +125,7 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::Malformed => ("malformed", None),
         Kind::ProxyAuth => (
             "credentials refused by the proxy",
-            Some("pass the proxy's user name and password, as in --proxy http://USER:PASS@HOST:PORT"),
+            Some("check the proxy's user name and password, or pass them, as in --proxy http://USER:PASS@HOST:PORT"),
         ),
         Kind::ProxyClosed => ("closed by the proxy", Some("see the proxy's log")),
         Kind::ProxyNotSpoken => (

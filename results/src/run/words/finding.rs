@@ -35,9 +35,6 @@ const MOST: f64 = 0.5;
 /// Part of the requests that were not found, from which on they are the finding: more than stray links.
 const NOT_FOUND: f64 = 0.1;
 
-/// Part of the rate that a throttling target let through, to try next.
-const TRIED: f64 = 0.8;
-
 /// Time without a good answer that is no gap between two slow ones, in whole seconds.
 const LEAST_GAP_S: u64 = 2;
 
@@ -383,21 +380,11 @@ fn allowed(report: &Report) -> String {
         Some("--rate") => "Lower --rate".to_owned(),
         Some(flag) => return format!("Lower {flag}: {good}"),
     };
-    let attempt = lower_rate(good_per_s).map_or_else(String::new, |rate| format!("try {rate}; "));
     let adaptive = match report.plan.run.throttling.adaptive {
         None => ", or use --adaptive, which finds the rate",
         Some(_) => "",
     };
-    format!("{set} ({attempt}{good}){adaptive}")
-}
-
-/// A rate well below this one that can be typed; none below 1/min.
-fn lower_rate(per_s: f64) -> Option<String> {
-    let whole = |per_s: f64, unit: &str| {
-        let lower = (per_s * TRIED).floor();
-        (lower >= 1.0).then(|| format!("{lower:.0}{unit}"))
-    };
-    whole(per_s, "/s").or_else(|| whole(per_s * 60.0, "/min"))
+    format!("{set} ({good}){adaptive}")
 }
 
 /// A target that does not have much of what it was asked for.

@@ -30,7 +30,7 @@ const SAME: f64 = 0.02;
 const SAME_OF_APART: f64 = 0.25;
 
 /// Start of the reason of a probe that passed and counts as failed.
-pub const BY_BURST: &str = "passed only by a burst";
+pub const BY_BURST: &str = "passed perhaps only by a burst";
 
 /// Start of the reason of a probe whose refusals are the target's after all.
 pub(super) const BY_TARGET: &str = "the refusals are the target's";
@@ -124,7 +124,8 @@ pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<Pr
     let why = |probe: &ProbeReport| {
         let why = match (probe.seen, refused(probe.rate_per_s)) {
             (ProbeResult::Pass, Some(limit)) => format!(
-                "{BY_BURST}: once that is used up, the target accepts only {limit:.0}/s, so longer probes of {:.0}/s fail",
+                "{BY_BURST}: where the target refuses requests, it accepts only {limit:.0}/s, so longer probes of {:.0}/s fail once a burst \
+                 is used up. A limit without bursts is higher, but refuses requests that arrive close together: a longer --probe tells which",
                 probe.rate_per_s
             ),
             (ProbeResult::Void, Some(limit)) if probe.bunched => {

@@ -52,8 +52,8 @@ fn answer(curve: &Curve) -> String {
     }
     format!(
         "No size counts beside the smallest, because client and target competed for the CPUs: {n} {axis} were {fast}, which does \
-         not show how the target scales. Run the target on another machine, or lower the load (--latency-bound, fewer \
-         connections).{limit}"
+         not show how the target scales. Run the target on another machine, or lower the load (fewer connections; \
+         --latency-bound, with the bundled target).{limit}"
     )
 }
 
