@@ -153,6 +153,17 @@ fn a_silence_begins_after_the_last_good_response() {
 }
 
 #[test]
+fn a_run_without_a_good_response_is_valid_with_a_restriction_only() {
+    let plan = RunPlan { rate: Some(per_s(30)), ..closed(8, 8) };
+    let missing = run_against(&plan, &[], fast, |_, _| (Outcome::NotFound, GOOD.1)).report(&plan);
+    let said = words::doc(&missing, &[]).terminal(usize::MAX);
+    assert!(
+        said.contains("valid, with a restriction") && said.contains("But no response was good: all were 404"),
+        "{said}"
+    );
+}
+
+#[test]
 fn hosts_that_are_down_are_named_beside_others_that_had_nothing_left_to_send() {
     let plan = RunPlan { rate: Some(per_s(30)), ..closed(8, 8) };
     let mut report =

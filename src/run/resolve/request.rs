@@ -104,7 +104,9 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
     // A number may be where the ID goes.
     let is_json = |text: &str| serde_json::from_str::<IgnoredAny>(&text.replace(PLACE, "0")).is_ok();
     if flag == JSON && !std::str::from_utf8(&body).is_ok_and(is_json) {
-        return Err(usage("--json-body is not one JSON value: correct it, or send it with --body"));
+        return Err(usage(
+            "--json-body is not one JSON value ({id} is replaced by the ID): correct it, or send it with --body",
+        ));
     }
     Ok(body)
 }

@@ -125,7 +125,9 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         Kind::Malformed => ("malformed", None),
         Kind::ProxyAuth => (
             "credentials refused by the proxy",
-            Some("check the proxy's user name and password, or pass them, as in --proxy http://USER:PASS@HOST:PORT"),
+            Some(
+                "check the proxy's user name and password (--proxy http://USER:PASS@HOST:PORT, or CRAWLMARK_RUN_PROXY)",
+            ),
         ),
         Kind::ProxyClosed => ("closed by the proxy", Some("see the proxy's log")),
         Kind::ProxyNotSpoken => (
