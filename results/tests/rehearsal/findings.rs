@@ -158,7 +158,7 @@ fn a_run_without_a_good_response_is_valid_with_a_restriction_only() {
     let missing = run_against(&plan, &[], fast, |_, _| (Outcome::NotFound, GOOD.1)).report(&plan);
     let said = words::doc(&missing, &[]).terminal(usize::MAX);
     assert!(
-        said.contains("valid, with a restriction") && said.contains("But no response was good: all were 404"),
+        said.contains("valid, with a restriction") && said.contains("But no response was good: items were not found"),
         "{said}"
     );
 }

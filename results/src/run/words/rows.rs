@@ -2,8 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::finding::NOTABLE;
-use super::finding::is_client_slow;
+use super::finding::{NOTABLE, is_client_slow};
 use super::gates::{is_what_stopped, parts, value};
 use super::outcome::STORAGE_FAILURE;
 use super::{merged, saved, times};

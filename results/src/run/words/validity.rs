@@ -107,7 +107,7 @@ fn restriction(report: &Report) -> String {
     }
     let what = match () {
         () if report.ledger.ok == 0 && report.ledger.not_found > 0 => {
-            " But no response was good: all were 404 or 410. If that is expected, use --expect status:404,410."
+            " But no response was good: items were not found (404 or 410). If that is expected, use --expect status:404,410."
         }
         () if shortfall(report).is_some() || is_rate_missed(report) => {
             " They do not describe the target at the requested rate."
