@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crawlmark_results::run::report::{Report, Verdict};
-use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, agree, read, read_contest, read_round};
+use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, read, read_contest, read_round};
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
     Arm, Contest, ContestContext, Difference, Disturbance, FILE, History, Round, RoundReport, Side, comparable,
@@ -54,8 +54,7 @@ fn history(directory: &Path) -> Result<History, Error> {
     History::of(found).ok_or_else(|| Error::Usage(format!("no result in {} can be read", directory.display())))
 }
 
-/// Read the result of an `ab`, and judge it again from the results of its rounds. What it says has to follow from them, unless another
-/// version judged it.
+/// Read the result of an `ab`, and judge it again from the results of its rounds.
 fn saved(path: &Path) -> Result<Contest, Error> {
     if !path.exists() {
         return Err(Error::Usage(format!(
@@ -80,21 +79,7 @@ fn saved(path: &Path) -> Result<Contest, Error> {
             file.display()
         ));
     }
-    let version = saved.crawlmark_version.clone();
-    match agree(&Contest { crawlmark_version: again.crawlmark_version.clone(), ..saved }, &again) {
-        Err(why) if version == again.crawlmark_version => {
-            Err(ReadError::Disagrees { path: file, wrong: format!("{why} by its rounds") }.into())
-        }
-        Err(why) => {
-            terminal::say(&format!(
-                "warning: {}: {why} by its rounds. It was edited, or judged by another version; what follows is this version's \
-                 judgement of its rounds\n",
-                file.display()
-            ));
-            Ok(again)
-        }
-        Ok(()) => Ok(again),
-    }
+    Ok(again)
 }
 
 /// A result and where it lies.

@@ -3,7 +3,6 @@
 mod capacity;
 mod capacity_truth;
 mod contest;
-mod edited_results;
 mod export;
 mod foreign_results;
 mod ladder;

@@ -1,7 +1,6 @@
 //! Rounds: a target if the setup has one, and `crawlmark run` in a process of its own, with a result of its own. Called by
 //! the studies.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
@@ -13,7 +12,7 @@ use crawlmark_harness::process::{Role, ShardExit, fork};
 use crawlmark_harness::supervisor::{HeldSignals, HeldSuspension};
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::report::{Report, Verdict};
-use crawlmark_results::run::result_dir::{self, Contradiction, RESULT, ReadError};
+use crawlmark_results::run::result_dir::{self, RESULT, ReadError};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::compare::TargetCpu;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -43,8 +42,6 @@ pub(crate) struct Rounds<'a> {
     place: &'a Path,
     /// True if the last round started before it ended in an error.
     pub(crate) has_begun: bool,
-    /// True once a round broke a law of results.
-    has_warned: bool,
     /// Error of the last round, if its result could not be saved.
     unsaved: Option<String>,
 }
@@ -100,7 +97,7 @@ impl RoundResults {
 impl<'a> Rounds<'a> {
     /// Rounds in the directory `place`, whose targets have `ready` to accept connections; a signal ends them.
     pub(crate) const fn new(held: &'a HeldSignals, stages: &'a mut Stages, ready: Duration, place: &'a Path) -> Self {
-        Self { held, stopped_by: None, stages, ready, place, has_begun: false, has_warned: false, unsaved: None }
+        Self { held, stopped_by: None, stages, ready, place, has_begun: false, unsaved: None }
     }
 
     /// The directory of the study.
@@ -159,12 +156,8 @@ impl<'a> Rounds<'a> {
         if let Some(ended) = ended {
             return Err(failed(ended));
         }
-        let report = match result_dir::read_fresh(place) {
-            Ok((report, None)) => report,
-            Ok((report, Some(contradiction))) => {
-                self.warn_once(&contradiction, place);
-                report
-            }
+        let report = match result_dir::read(place) {
+            Ok(report) => report,
             Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
                 let complaints = read_back(&mut said.complaints);
                 let _ = fs::write(&log, &complaints);
@@ -193,21 +186,6 @@ impl<'a> Rounds<'a> {
         keep_result(place);
         let _ = fs::remove_file(target_log);
         Ok(RoundResults { report, target_cpu })
-    }
-
-    /// Warns of the first round whose result breaks a law of results. It has been measured just now, so the law is doubted and not the
-    /// round, which counts.
-    fn warn_once(&mut self, contradiction: &Contradiction, place: &Path) {
-        if !std::mem::replace(&mut self.has_warned, true) {
-            // The directory has another name while it is filled.
-            let is_partial = |part: &&OsStr| !part.to_string_lossy().ends_with(".partial");
-            let place: PathBuf = place.iter().skip_while(is_partial).skip(1).collect();
-            self.stages.warn(&format!(
-                "warning: the result of a round contradicts itself: {contradiction}. The round still counts, and further such rounds \
-                 are not reported. This is a bug: please report it, with the result in {} of the saved directory\n",
-                place.display()
-            ));
-        }
     }
 
     /// Crawls in another process, and says how that ended. It is ended when there is nothing left to crawl.

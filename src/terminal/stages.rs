@@ -80,14 +80,6 @@ impl Stages {
         }
     }
 
-    /// Says something beside the one at hand, even where nothing is shown.
-    pub(crate) fn warn(&self, text: &str) {
-        match self {
-            Self::Bars(Some(Bar { drawn, .. })) => drawn.suspend(|| say(text)),
-            _ => say(text),
-        }
-    }
-
     /// End the current stage and show its result.
     pub(crate) fn end(&mut self, name: &str, came: &str) {
         match self {

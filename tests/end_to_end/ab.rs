@@ -101,48 +101,19 @@ fn rounds_run_in_pairs_in_the_order_drawn_and_are_saved() {
 }
 
 #[test]
-fn a_comparison_that_does_not_follow_from_its_rounds_is_refused() {
+fn a_saved_comparison_is_judged_by_its_rounds() {
     let done = ab(&["--pairs", "2", "--base", "--connect-timeout 3s", "--cand", "--connect-timeout 4s"], &SHORT);
     let (file, contest) = (done.out().join("comparison.json"), done.contest());
-    let compare = || crawlmark(&["compare", &text(&file)]);
-    let with = |at: &str, value: Value| {
-        let mut edited = contest.clone();
-        *edited.pointer_mut(at).unwrap() = value;
-        fs::write(&file, edited.to_string()).unwrap();
-    };
-    let other_arm = if contest["rounds"][0]["arm"] == "base" { "candidate" } else { "base" };
-    for (at, value, field) in [
-        ("/verdict", "pass".into(), "`verdict` is \"pass\", but \""),
-        ("/comparison/verdict", "pass".into(), "`comparison.verdict` is \"pass\", but \""),
-        ("/comparison/disturbed_pairs", 40.into(), "`comparison.disturbed_pairs` is 40, but "),
-        ("/rounds/1/items", 1_000.into(), "`rounds[1].items` is 1000, but 256"),
-        ("/rounds/0/readings/throughput/gating", 5.0.into(), "`rounds[0].readings.throughput.gating` is 5.0, but "),
-        ("/rounds/0/started_at", "2020-01-01T00:00:00.000Z".into(), "`rounds[0].started_at` is "),
-    ] {
-        with(at, value);
-        let said = compare().code(&[2]).stderr;
-        assert!(said.contains(&text(&file)) && said.contains(field) && said.contains("by its rounds"), "{said}");
-    }
-    with("/rounds/0/arm", other_arm.into());
-    compare().code(&[2]);
-    // Another version may have judged otherwise: that is said, and what this one makes of the rounds is shown.
-    let mut older = contest.clone();
-    (older["verdict"], older["crawlmark_version"]) = ("pass".into(), "0.0.9".into());
-    fs::write(&file, older.to_string()).unwrap();
-    let shown = compare().code(&[5]);
-    assert!(
-        shown.stderr.contains("warning: ") && shown.stderr.contains("judged by another version"),
-        "{}",
-        shown.stderr
-    );
-    // Without its rounds, the file has to agree with itself.
+    let mut other = contest.clone();
+    (other["verdict"], other["crawlmark_version"]) = ("pass".into(), "0.0.9".into());
+    fs::write(&file, other.to_string()).unwrap();
+    let again = crawlmark(&["compare", &text(&file), "--json"]).code(&[5]);
+    assert_eq!(serde_json::from_str::<Value>(&again.stdout).unwrap(), contest);
+    // Without its rounds, the file is all there is.
     fs::remove_dir_all(done.out().join("rounds")).unwrap();
-    with("/verdict", "pass".into());
-    assert!(compare().code(&[2]).stderr.contains("`verdict` is \"pass\""));
-    with("/name", "other".into());
+    let alone = crawlmark(&["compare", &text(&file)]).code(&[5]);
     let all = contest["rounds"].as_array().unwrap().len();
-    let alone = compare().code(&[5]);
-    assert!(alone.stderr.contains(&format!("{all} of {all} rounds have no result beside")), "{}", alone.stderr);
+    assert!(alone.stderr.contains(&format!("{all} of {all} rounds")), "{}", alone.stderr);
 }
 
 /// Whether the machine was too busy for a verdict, which is no fault of what is tested. Says so then.
@@ -326,31 +297,6 @@ fn a_program_that_is_no_crawlmark_is_told_by_what_it_complains_of() {
         let done = ab(&["--base-bin", program, "--cand-bin", program], &SHORT).code(&[1]);
         assert!(done.stderr.contains(says) && !done.stderr.contains("partial"), "{}", done.stderr);
     }
-}
-
-#[test]
-fn a_round_whose_numbers_disagree_counts_and_is_told_once() {
-    let place = tempfile::tempdir().unwrap();
-    let odd = place.path().join("odd");
-    // Its runs are whole; their result has a law of ours broken.
-    let script = format!(
-        "#!/bin/sh\n{} \"$@\"; code=$?\nfor last; do :; done\nsed -i 's/\"ok_at_first\": [0-9]*/\"ok_at_first\": 999999/' \
-         \"$last/result.json\"\nexit $code\n",
-        program().display()
-    );
-    fs::write(&odd, script).unwrap();
-    fs::set_permissions(&odd, fs::Permissions::from_mode(0o755)).unwrap();
-    let odd = text(&odd);
-    let done = ab(&["--pairs", "2", "--base-bin", &odd, "--cand-bin", &odd], &SHORT).code(&[5]);
-    let warnings: Vec<&str> = done.stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
-    assert_eq!(warnings.len(), 1, "{}", done.stderr);
-    let warning = warnings[0];
-    let says = |part: &str| assert!(warning.contains(part), "{warning}");
-    says("contradicts itself: `");
-    says("totals.ok_at_first` is 999999, more than ledger.ok");
-    let kept = warning.split_once("with the result in ").unwrap().1.split(' ').next().unwrap();
-    assert!(done.out().join(kept).join("result.json").exists(), "{warning}");
-    assert!(done.contest()["rounds"].as_array().unwrap().len() >= 4);
 }
 
 #[test]

@@ -7,11 +7,10 @@
 //! | `log`, `made` | writing: `latency.hlog`; page, summary, plots and `junit.xml` |
 //! | `left` | unfinished directories of earlier runs, and their locks |
 //! | [`foreign`], `read`, `logged` | reading: bounds of saved files, results, `latency.hlog` |
-//! | `consistency`, `agreement` | contradictions in a report, and between a study and its rounds |
+//! | `agreement` | differences between a study and its rounds |
 //! | [`laws`] | laws of reading any file, for fuzzing and tests |
 
 mod agreement;
-mod consistency;
 pub mod foreign;
 pub mod laws;
 mod left;
@@ -32,7 +31,7 @@ pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::logged::{LogError, LogProgress, Wrong, recut};
 use self::made::replace;
 pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake, remove_stale};
-pub use self::read::{Contradiction, ReadError, read, read_contest, read_fresh, read_printed};
+pub use self::read::{ReadError, read, read_contest, read_printed};
 use crate::run::report::Report;
 use crate::show::plot::PngError;
 use crate::show::text::shell_word;

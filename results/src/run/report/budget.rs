@@ -192,7 +192,7 @@ impl BudgetReport {
 }
 
 /// [`BudgetReport::achieved_per_s`] of a budget that was kept or was not, in a run that made so many attempts in its warm-up.
-pub(crate) fn achieved_per_s((plan, rate): (&RunPlan, Rate), warm: u64, totals: &Totals, kept: bool) -> f64 {
+fn achieved_per_s((plan, rate): (&RunPlan, Rate), warm: u64, totals: &Totals, kept: bool) -> f64 {
     let measured_s = (totals.duration_s - plan.warmup.as_secs_f64()).max(0.0);
     let at_once_s = plan.at_once_at_start() as f64 / rate.per_second();
     let achieved_per_s = share(totals.attempts.saturating_sub(warm) as f64, measured_s + at_once_s);
@@ -201,7 +201,7 @@ pub(crate) fn achieved_per_s((plan, rate): (&RunPlan, Rate), warm: u64, totals: 
 }
 
 /// [`BudgetReport::utilisation`].
-pub(crate) fn utilisation(plan: &RunPlan, totals: &Totals) -> f64 {
+fn utilisation(plan: &RunPlan, totals: &Totals) -> f64 {
     let allowed = plan.at_once_at_start() as f64 + offered(plan, 0.0, totals.duration_s);
     // What falls due at the very end cannot be used any more.
     share(totals.attempts as f64, (allowed.ceil() - 1.0).max(1.0)).min(1.0)

@@ -133,7 +133,7 @@ pub(super) fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64
 
 /// [`ScheduleReport::achieved_per_s`] of a run that made so many attempts in its warm-up. One of constant gaps is never ahead of
 /// its rate: its last request, too, has a gap.
-pub(crate) fn achieved_per_s(plan: &RunPlan, warm: u64, totals: &Totals) -> f64 {
+fn achieved_per_s(plan: &RunPlan, warm: u64, totals: &Totals) -> f64 {
     let end_s = plan.duration.map_or(totals.duration_s, |duration| totals.duration_s.min(duration.as_secs_f64()));
     let sent = totals.attempts.saturating_sub(warm) as f64;
     let per_s = share(sent, (end_s - plan.warmup.as_secs_f64()).max(0.0));

@@ -34,7 +34,7 @@ use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::units::{micros, rounded_percent};
 
 /// The check that notes a suspended run.
-pub(crate) const SUSPENSION: &str = "suspension";
+const SUSPENSION: &str = "suspension";
 
 /// Result of the checks, the gravest last: of several findings, the verdict is the one that a reader must know first.
 ///

@@ -1,13 +1,12 @@
 //! A saved result, read back.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
 use super::foreign::flaw;
-use super::{RESULT, consistency, foreign};
+use super::{RESULT, foreign};
 use crate::run::report::{Report, SCHEMA};
 use crate::studies::compare::{self, Contest};
 
@@ -56,29 +55,6 @@ pub enum ReadError {
         /// The field, and what is wrong with it.
         wrong: String,
     },
-    /// Its numbers disagree.
-    #[error(
-        "{path} contradicts itself: {wrong}. The file was edited or damaged after the run: restore the original, or run again"
-    )]
-    Disagrees {
-        /// The file.
-        path: PathBuf,
-        /// The field, its number, and the number that it should be.
-        wrong: String,
-    },
-}
-
-/// Numbers of a result that disagree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contradiction {
-    path: PathBuf,
-    wrong: String,
-}
-
-impl fmt::Display for Contradiction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.wrong)
-    }
 }
 
 /// Field that every version of a format has.
@@ -92,28 +68,15 @@ struct Versioned {
 /// # Errors
 /// When there is none, or it is not of [`SCHEMA`].
 pub fn read(path: &Path) -> Result<Report, ReadError> {
-    match read_fresh(path)? {
-        (report, None) => Ok(report),
-        (_, Some(Contradiction { path, wrong })) => Err(ReadError::Disagrees { path, wrong }),
-    }
-}
-
-/// Reads a result that was saved just now, so that it cannot have been edited: where its numbers disagree, it is returned with the first
-/// that do.
-///
-/// # Errors
-/// As [`read`], but for numbers that disagree.
-pub fn read_fresh(path: &Path) -> Result<(Report, Option<Contradiction>), ReadError> {
     let (file, report) = read_format(path, (RESULT, SCHEMA))?;
-    foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file.clone(), wrong })?;
-    let contradiction = consistency::check(&report).err().map(|wrong| Contradiction { path: file, wrong });
-    Ok((report, contradiction))
+    foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file, wrong })?;
+    Ok(report)
 }
 
 /// Reads the report that a run printed just now.
 ///
 /// # Errors
-/// As [`read_fresh`].
+/// As [`read`].
 pub fn read_printed(text: &str) -> Result<Report, ReadError> {
     let file = Path::new("standard output");
     let report = parse(file, text, SCHEMA)?;
