@@ -1,7 +1,7 @@
 //! Cost of one request inside the harness, and of merging shards: `cargo bench --bench hot_path`.
 //!
 //! One module per noun, through the public interface of `crawlmark-harness` alone. Nothing here forks: criterion may
-//! start threads. What a whole request costs, sockets included, is measured by `side_by_side`.
+//! start threads. What a whole request costs, sockets included, is measured by `benches/side_by_side`.
 
 mod pacer;
 mod plan;

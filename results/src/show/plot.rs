@@ -11,7 +11,7 @@
 //! | `flight`, `lanes`, `connections`, `budget` | requests in flight, shards, connections, rate budget |
 //! | `errors`, `events` | errors and their causes; stalls, pauses and other marks in plots over time |
 //! | [`overlay`] | several runs on one page |
-//! | `pairs`, `history`, `scaling`, `capacity`, `climb`, `patterns`, `costs` | studies: `ab`, `compare`, `scale`, `capacity`, `ladder`, `patterns`, side by side |
+//! | `pairs`, `history`, `scaling`, `capacity`, `climb`, `patterns` | studies: `ab`, `compare`, `scale`, `capacity`, `ladder`, `patterns` |
 //! | `seconds` | steps of plots over time |
 //! | `png` | PNG files |
 //! | `../doc/page.js` | interaction on a page: values, zoom, legends |
@@ -20,7 +20,6 @@ mod budget;
 mod capacity;
 mod climb;
 mod connections;
-mod costs;
 mod errors;
 mod events;
 mod flight;
@@ -39,7 +38,6 @@ mod throughput;
 
 pub use self::capacity::capacity;
 pub use self::climb::climb;
-pub use self::costs::{Cost, costs};
 pub use self::history::history;
 pub use self::pairs::pairs;
 pub use self::patterns::patterns;
