@@ -164,7 +164,8 @@ fn sink<W: Write + Send + 'static>(
         CrawlFormat::Parquet => Box::new(parquet::Parquet::new(manifest, output)?),
         #[cfg(not(feature = "parquet"))]
         CrawlFormat::Parquet => {
-            let why = "--to parquet: this program was built without Parquet. Export as csv, or build crawlmark with `--features parquet`";
+            let why = "--to parquet: this program was built without Parquet. Build crawlmark with `--features parquet`, or use --to csv \
+                       and DuckDB: duckdb -c \"COPY (FROM 'crawl.csv') TO 'crawl.parquet' (FORMAT parquet)\"";
             return Err(CrawlExportError::Lacking(why.to_owned()));
         }
         CrawlFormat::Warc => Box::new(warc::Warc::new(manifest, output)?),

@@ -1,10 +1,11 @@
-//! The journal: received requests, kept in shared memory with `--journal`, so that a test can count those that match a
-//! pattern.
+//! The journal: received requests and the responses of stubs, kept in shared memory with `--journal`, so that a test can count those
+//! that match a pattern, and find those that no stub matched.
 //!
 //! It must not grow without bound: once full it keeps its requests, and the ledger counts those that it missed.
 
+use crate::clock;
 use crate::shared::{Cursor, Shared};
-use crate::stubs::{RequestPattern, RequestView};
+use crate::stubs::{Rendered, Reply, RequestPattern, RequestView, Stub};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::Method;
@@ -12,6 +13,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// One request as it is kept.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,18 +25,44 @@ pub(super) struct Logged {
     /// In base64.
     body: String,
     client: IpAddr,
+    /// Milliseconds since 1970.
+    at_ms: u64,
+    /// Response of the stub that matched; none where no stub did.
+    response: Option<LoggedResponse>,
+}
+
+/// Response of a stub as it is kept: as rendered, before any fault.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct LoggedResponse {
+    stub: String,
+    status: u16,
+    headers: Vec<(String, String)>,
+    /// In base64.
+    body: String,
 }
 
 impl Logged {
-    fn of(asked: &RequestView<'_>) -> Self {
-        let text = |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
+    fn of(asked: &RequestView<'_>, matched: Option<(&Stub<Reply>, &Rendered<'_>)>) -> Self {
+        let response = matched.map(|(stub, rendered)| LoggedResponse {
+            stub: stub.id.to_string(),
+            status: rendered.status.as_u16(),
+            headers: texts(rendered.headers.iter().map(|(name, value)| (name, value))),
+            body: BASE64_STANDARD.encode(&rendered.body),
+        });
         Self {
             method: asked.method.to_string(),
             target: asked.target.to_owned(),
-            headers: asked.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+            headers: texts(asked.headers.iter()),
             body: BASE64_STANDARD.encode(asked.body),
             client: asked.client,
+            at_ms: u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX),
+            response,
         }
+    }
+
+    /// True if a stub matched it.
+    pub(super) const fn is_matched(&self) -> bool {
+        self.response.is_some()
     }
 
     /// True if it is of the kind that `pattern` means.
@@ -58,38 +86,74 @@ impl Logged {
 
     /// Roughly how many bytes it is shown with.
     pub(super) fn weight(&self) -> usize {
-        self.target.len()
-            + 2 * self.body.len()
-            + self.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+        let headers =
+            |headers: &[(String, String)]| headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let response =
+            self.response.as_ref().map_or(0, |response| 2 * response.body.len() + headers(&response.headers));
+        self.target.len() + 2 * self.body.len() + headers(&self.headers) + response
     }
 
     /// As WireMock shows a request.
     pub(super) fn to_json(&self) -> Value {
-        let mut headers = Map::new();
-        for (name, value) in &self.headers {
-            match headers.get_mut(name) {
-                None => drop(headers.insert(name.clone(), json!(value))),
-                Some(Value::Array(several)) => several.push(json!(value)),
-                Some(one) => *one = json!([one.clone(), value]),
-            }
-        }
+        let at = UNIX_EPOCH + Duration::from_millis(self.at_ms);
         json!({
             "url": self.target,
             "method": self.method,
             "clientIp": self.client,
-            "headers": headers,
+            "headers": shown(&self.headers),
+            "loggedDate": self.at_ms,
+            "loggedDateString": humantime::format_rfc3339_millis(at).to_string(),
             "body": String::from_utf8_lossy(&self.body()),
             "bodyAsBase64": self.body,
         })
     }
+
+    /// As WireMock shows a serve event: the request, if a stub matched it, and which response that gave.
+    pub(super) fn to_event(&self) -> Value {
+        let mut event = json!({"request": self.to_json(), "wasMatched": self.is_matched()});
+        if let Some(LoggedResponse { stub, status, headers, body }) = &self.response {
+            event["stubMapping"] = json!({"id": stub});
+            let text = BASE64_STANDARD.decode(body).unwrap_or_default();
+            event["response"] = json!({
+                "status": status,
+                "headers": shown(headers),
+                "body": String::from_utf8_lossy(&text),
+                "bodyAsBase64": body,
+            });
+        }
+        event
+    }
+}
+
+/// Header fields as they are kept: values with one character per byte.
+fn texts<'h>(fields: impl Iterator<Item = (&'h HeaderName, &'h HeaderValue)>) -> Vec<(String, String)> {
+    let text = |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
+    fields.map(|(name, value)| (name.to_string(), text(value))).collect()
+}
+
+/// Header fields as WireMock shows them: several of a name as a list.
+fn shown(fields: &[(String, String)]) -> Map<String, Value> {
+    let mut headers = Map::new();
+    for (name, value) in fields {
+        match headers.get_mut(name) {
+            None => drop(headers.insert(name.clone(), json!(value))),
+            Some(Value::Array(several)) => several.push(json!(value)),
+            Some(one) => *one = json!([one.clone(), value]),
+        }
+    }
+    headers
 }
 
 /// There was no room for the request.
 pub(super) struct Missed;
 
-/// Keeps a request.
-pub(super) fn keep(shared: &Shared, asked: &RequestView<'_>) -> Result<(), Missed> {
-    let record = serde_json::to_vec(&Logged::of(asked)).map_err(|_| Missed)?;
+/// Keep a request, with the stub that matched it and its response.
+pub(super) fn keep(
+    shared: &Shared,
+    asked: &RequestView<'_>,
+    matched: Option<(&Stub<Reply>, &Rendered<'_>)>,
+) -> Result<(), Missed> {
+    let record = serde_json::to_vec(&Logged::of(asked, matched)).map_err(|_| Missed)?;
     shared.region().journal.append(&record).map(|_| ()).map_err(|_| Missed)
 }
 
@@ -134,7 +198,7 @@ mod tests {
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
         for (method, target, body) in [(Method::GET, "/a?x=1", &b""[..]), (Method::POST, "/b", b"\xff{\"a\":1}")] {
             let asked = RequestView { method: &method, target, headers: &headers, body, client };
-            assert!(keep(&shared, &asked).is_ok());
+            assert!(keep(&shared, &asked, None).is_ok());
         }
         let count = |pattern: Value| {
             let pattern = RequestPattern::read(&Node::root(&pattern)).unwrap();

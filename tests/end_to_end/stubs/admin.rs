@@ -237,6 +237,9 @@ fn the_journal_counts_what_all_processes_were_asked() {
     }
     assert_eq!(all.admin("POST /requests/find", &json!({"url": "/b"})).1["requests"][3]["url"], "/b");
     all.assert_all_say("GET /requests?limit=2", "/meta/total", &json!(24));
+    all.assert_all_say("GET /requests?limit=1", "/requests/0/wasMatched", &json!(false));
+    all.assert_all_say("GET /requests?limit=1&offset=4", "/requests/0/response/status", &json!(200));
+    all.assert_all_say("GET /requests/unmatched", "/requests/3/url", &json!("/b"));
     assert_eq!(all.admin("POST /requests/count", &json!({"urll": "/"})).0, 422);
     assert_eq!(all.admin("DELETE /requests", &Value::Null).0, 200);
     all.assert_all_say("GET /requests", "/meta/total", &json!(0));

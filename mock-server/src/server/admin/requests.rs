@@ -20,6 +20,11 @@ pub(super) fn routed(
     let is_off = state.journal == Journal::Off;
     match route {
         ("GET", None) => Ok(done(list(request, state))),
+        ("GET", Some("unmatched")) => {
+            let unmatched = journal::find(state.shared, None).filter(|logged| !logged.is_matched()).take(LISTED);
+            let shown: Vec<Value> = light(unmatched).map(|logged| logged.to_json()).collect();
+            Ok(done(json!({"requests": shown, "requestJournalDisabled": is_off})))
+        }
         ("DELETE", None) | ("POST", Some("reset")) => {
             forget(state);
             Ok(done(json!({})))
@@ -49,7 +54,7 @@ fn list(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Value {
     let places = journal::places(state.shared);
     let newest = places.iter().rev().skip(offset).take(limit);
     let shown = light(newest.filter_map(|place| journal::at(state.shared, *place)));
-    let shown: Vec<Value> = shown.map(|logged| json!({"request": logged.to_json()})).collect();
+    let shown: Vec<Value> = shown.map(|logged| logged.to_event()).collect();
     json!({
         "requests": shown,
         "meta": {"total": places.len()},

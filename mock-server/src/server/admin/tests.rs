@@ -192,7 +192,7 @@ fn requests_are_counted_listed_and_forgotten() {
     let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
     for target in ["/a", "/a", "/b?x=1"] {
         let asked = RequestView { method: &Method::GET, target, headers: &headers, body: &[], client };
-        assert!(journal::keep(&office.shared, &asked).is_ok());
+        assert!(journal::keep(&office.shared, &asked, None).is_ok());
     }
     let (_, count) = office.ask(0, "POST /__admin/requests/count", r#"{"method": "GET", "url": "/a"}"#);
     assert_eq!(count, json!({"count": 2, "requestJournalDisabled": false}));
@@ -200,6 +200,8 @@ fn requests_are_counted_listed_and_forgotten() {
     assert_eq!(found["requests"][0]["url"], "/b?x=1");
     let (_, listed) = office.ask(1, "GET /__admin/requests?limit=1", "");
     assert_eq!((&listed["requests"][0]["request"]["url"], &listed["meta"]["total"]), (&json!("/b?x=1"), &json!(3)));
+    assert_eq!(listed["requests"][0]["wasMatched"], false);
+    assert_eq!(office.ask(1, "GET /__admin/requests/unmatched", "").1["requests"].as_array().map(Vec::len), Some(3));
     assert_eq!(office.ask(0, "DELETE /__admin/requests", "").0, 200);
     assert_eq!(office.ask(0, "POST /__admin/requests/count", "{}").1["count"], 0);
 }

@@ -72,10 +72,8 @@ impl Answers {
     ) -> Result<Played, Interrupted> {
         let arrival = &Self::one_of_many(arrival);
         let asked = asked(parts, &body, self.client);
-        if self.config.journal == Journal::On && journal::keep(self.books.shared(), &asked).is_err() {
-            self.books.counters().journal_missed.increment();
-        }
         let Some(stub) = self.stubs.find(&stubs, &asked) else {
+            self.note(&asked, None);
             return Ok(match self.config.unmatched {
                 Unmatched::Item => Played::Item,
                 Unmatched::NotFound => {
@@ -87,7 +85,7 @@ impl Answers {
             });
         };
         self.books.counters().stub_answers.increment();
-        let rendered = self.render(stub, &asked, arrival);
+        let rendered = self.noted(stub, &asked, arrival);
         let mut headers = std::mem::take(&mut parts.headers);
         headers.clear();
         quota::say(&self.config.limits, verdict, &mut headers);
@@ -109,6 +107,13 @@ impl Answers {
         }
     }
 
+    /// Keep a request in the journal, with the stub that matched it and its response.
+    fn note(&self, asked: &RequestView<'_>, matched: Option<(&Stub<Reply>, &Rendered<'_>)>) {
+        if self.config.journal == Journal::On && journal::keep(self.books.shared(), asked, matched).is_err() {
+            self.books.counters().journal_missed.increment();
+        }
+    }
+
     /// A request among many for the same URL: what latency and faults draw for it must differ from one to the next, also
     /// where the URL has no id by which attempts are told apart.
     fn one_of_many(arrival: &Arrival) -> Arrival {
@@ -125,6 +130,13 @@ impl Answers {
         let interval_ns = u64::try_from(pieces.interval.as_nanos()).unwrap_or(u64::MAX);
         let due_ns = (1_u64..).map(|nth| start_ns.saturating_add(interval_ns.saturating_mul(nth)));
         AnswerBody::dribble(&self.timer, due_ns.zip(pieces.ranges().map(|range| body.slice(range))).collect())
+    }
+
+    /// Render the response of a stub, and keep it in the journal.
+    fn noted<'s>(&self, stub: &'s Stub<Reply>, asked: &RequestView<'_>, arrival: &Arrival) -> Rendered<'s> {
+        let rendered = self.render(stub, asked, arrival);
+        self.note(asked, Some((stub, &rendered)));
+        rendered
     }
 
     fn render<'s>(&self, stub: &'s Stub<Reply>, asked: &RequestView<'_>, arrival: &Arrival) -> Rendered<'s> {
