@@ -92,7 +92,7 @@ use self::pool::Pool;
 use self::proxy::{Proxies, Sessions};
 pub use self::receive_stamps::ReceiveStamps;
 use self::receive_stamps::Sampler;
-use self::redirects::{RedirectRefusal, Redirected, Redirects};
+use self::redirects::{Chain, RedirectRefusal, Redirects};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
 use self::saving::Collector;
@@ -273,7 +273,9 @@ impl<D: Dial> Crawl<D> {
         let reserved = RefCell::default();
         let (turn, slots, sessions) = (Cell::new(0), ConnectionSlots::default(), Sessions::default());
         let source_addresses = None;
-        let (jars, redirects, next_open) = (Rc::default(), Redirects::default(), Cell::default());
+        let is_following = spec.options.follow > 0;
+        let redirects = if is_following { Redirects::among(spec.targets.hosts()) } else { Redirects::default() };
+        let (jars, next_open) = (Rc::default(), Cell::default());
         let sampler = Sampler::new(spec.options.receive_stamps);
         Self {
             dial,
@@ -341,13 +343,10 @@ impl<D: Dial> Crawl<D> {
 
     /// Return the host and the path of an ID.
     fn path(&self, id: u64) -> (usize, String) {
-        let RequestTarget { host, before, after, shape } = self.spec.targets.of(id);
-        let mut path = before.as_bytes().to_vec();
-        if let Some(after) = after {
-            IdFormat::write_or_plain(shape.unwrap_or(&self.spec.request).id_format(), id, &mut path);
-            path.extend_from_slice(after.as_bytes());
-        }
-        (host, String::from_utf8_lossy(&path).into_owned())
+        let target = self.spec.targets.of(id);
+        let mut path = Vec::new();
+        target.shape.unwrap_or(&self.spec.request).write_path(&target, id, &mut path);
+        (target.host, String::from_utf8_lossy(&path).into_owned())
     }
 
     /// Return the URL of a path, without secrets.
@@ -375,35 +374,49 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
-    /// Have a redirect followed by the next attempt for item `id`, given its `Location` and the request that it answers.
+    /// Have the next attempt for item `id` follow a redirect, given its `Location`, the chain of the request that it answers, and the cookies
+    /// of that.
     fn follow(
         &self,
         (id, location): (u64, &[u8]),
-        (host, path, count, jar): (usize, &str, u32, Option<SharedJar>),
+        (chain, jar): (Option<&Chain>, Option<SharedJar>),
         (attempt, flight): (&mut Attempt, &Flight),
     ) {
         // One that is listed as good, or refused for another reason, ends the item.
         let Some(status) = attempt.status.filter(|_| attempt.outcome == Outcome::Rejected) else { return };
+        let first = || {
+            let id = self.id(id);
+            let (host, path) = self.path(id);
+            Chain::new(host, path, self.method(id).clone())
+        };
+        let chain = chain.cloned().unwrap_or_else(first);
         let refuse = |kind, details: String| {
             flight.explain(kind, details);
             Outcome::Error(kind)
         };
-        attempt.outcome = match redirects::resolve(location, (host, path), self.spec.targets.hosts()) {
+        attempt.outcome = match self.redirects.resolve(location, (chain.host, &chain.path)) {
             Err(RedirectRefusal::NoUrl) => return,
             Err(RedirectRefusal::OtherHost(other)) => {
                 refuse(ErrorKind::RedirectRefused, format!("to {other}, which is no host of the URLs"))
             }
-            Ok(_) if count >= self.spec.options.follow => {
-                refuse(ErrorKind::TooManyRedirects, format!("more than {count}, the last with status {status}"))
+            Ok((host, path)) if !self.is_allowed(host, &path) => {
+                refuse(ErrorKind::RedirectRefused, "to a path that robots.txt forbids".to_owned())
             }
-            Ok((next, path)) => {
-                let jar = jar.filter(|_| next == host);
-                let form = redirects::form_after(status, self.method(self.id(id)));
-                self.redirects.keep(id, Redirected { host: next, path, count: count + 1, form, jar });
+            Ok(_) if chain.count >= self.spec.options.follow => {
+                refuse(ErrorKind::TooManyRedirects, format!("more than {}, the last with status {status}", chain.count))
+            }
+            Ok(next) => {
+                self.redirects.set(id, chain.next(status, next, jar));
                 attempt.advice.repeat = Repeat::Follow;
                 Outcome::Redirected
             }
         };
+    }
+
+    /// True if robots.txt allows a path of a host, or does not apply.
+    fn is_allowed(&self, host: usize, path: &str) -> bool {
+        let rules = self.spec.options.robots.as_ref().and_then(|robots| robots.get(host)?.as_ref());
+        rules.is_none_or(|rules| rules.is_allowed(path))
     }
 
     /// Note the source address of a request on `carrier`, and return true if it is the first one from there.
@@ -418,14 +431,13 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Note if another attempt for ID `id` may help, and where its item was redirected to.
-    fn judge(&self, (id, redirected): (u64, Option<&Redirected>), attempt: &mut Attempt) {
-        if let (Some(collector), Some(redirected)) = (&self.collector, redirected) {
-            collector.redirected_to(self.url(redirected.host, &redirected.path));
+    fn judge(&self, (id, chain): (u64, Option<&Chain>), attempt: &mut Attempt) {
+        if let (Some(collector), Some(chain)) = (&self.collector, chain) {
+            collector.redirected_to(self.url(chain.host, &chain.path));
         }
+        let method = chain.map_or_else(|| self.method(id), |chain| &chain.method);
         // A good or not-found answer ends its item.
-        if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
-            && throttling::may_retry(self.method(id), attempt)
-        {
+        if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound) && throttling::may_retry(method, attempt) {
             attempt.advice.repeat = Repeat::MayHelp;
         }
     }
@@ -441,9 +453,11 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn may_request(&self, id: u64) -> bool {
-        let Some(robots) = &self.spec.options.robots else { return true };
+        if self.spec.options.robots.is_none() {
+            return true;
+        }
         let (host, path) = self.path(self.id(id));
-        robots.get(host).and_then(Option::as_ref).is_none_or(|robots| robots.is_allowed(&path))
+        self.is_allowed(host, &path)
     }
 
     fn skipped(&self, id: u64) {
@@ -476,9 +490,8 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn booked(&self, sample: &Sample) {
-        // A redirect that found no place among those that wait.
         if self.spec.options.follow > 0 && sample.fate == Fate::Ended {
-            drop(self.redirects.take(sample.permit.id));
+            self.redirects.forget(sample.permit.id);
         }
         if let Some(collector) = &self.collector {
             self.save(collector, sample);
@@ -512,10 +525,10 @@ impl<D: Dial> Workload for Crawl<D> {
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         flight.sent_from(u32::MAX);
         let item = id;
-        let redirected = if self.spec.options.follow == 0 { None } else { self.redirects.take(item) };
-        let id = self.id(item);
-        let own_host = self.spec.targets.host_of(id) as usize;
-        let host = redirected.as_ref().map_or(own_host, |redirected| redirected.host);
+        let is_following = self.spec.options.follow > 0;
+        let chain = if is_following { self.redirects.of(item) } else { None };
+        let (chain, id) = (chain.as_deref(), self.id(item));
+        let host = chain.map_or_else(|| self.spec.targets.host_of(id) as usize, |chain| chain.host);
         let (mut resends, mut is_counted) = (0, false);
         let mut attempt = loop {
             let (mut carrier, past) = match self.at_rest(host, flight).await {
@@ -526,22 +539,19 @@ impl<D: Dial> Workload for Crawl<D> {
                     Err(kind) => break self.unsent(kind),
                 },
             };
-            let (mut body, mut request, mut own_jar) = (&[][..], None, None);
+            let (mut body, mut request, mut own_jar, mut used_jar) = (&[][..], None, None, None);
             match &mut carrier {
                 Carrier::Connection(connection) => {
                     let after = connection.count_request();
-                    body = match &redirected {
-                        None => self.writer.write(id, after, connection.output()),
-                        Some(redirected) => self.writer.write_redirected((id, redirected), after, connection.output()),
-                    };
+                    body = self.writer.write((id, chain), after, connection.output());
                     // The next request of a redirected item may go on another connection, with the cookies of the one before it.
-                    let jar = redirected.as_ref().and_then(|redirected| redirected.jar.clone());
+                    let jar = chain.and_then(|chain| chain.jar.clone());
                     own_jar = jar.and_then(|jar| connection.swap_jar(jar));
                     connection.add_cookies(self.spec.targets.hosts()[host].scheme());
                 }
                 Carrier::Stream(stream) => {
                     stream.count_request();
-                    request = self.requests.request(id);
+                    request = self.requests.request(id, chain);
                 }
             }
             let session = carrier.session();
@@ -550,24 +560,15 @@ impl<D: Dial> Workload for Crawl<D> {
             let mut expected = self.checker.for_item(id);
             let (deadline, is_sampled) = (sent.plus(self.spec.timeout), self.sampler.takes_next());
             let watch = Watch { clock: self.clock, sent, deadline, flight, is_sampled };
-            let (ended, traffic, is_reusable) = match &mut carrier {
+            let (mut ended, traffic, is_reusable) = match &mut carrier {
                 Carrier::Connection(connection) => {
-                    let mut ended = connection.exchange(body, &mut expected, &watch).await;
-                    let used = connection.jar().filter(|_| self.spec.options.follow > 0);
+                    let ended = connection.exchange(body, &mut expected, &watch).await;
+                    used_jar = connection.jar().filter(|_| is_following);
                     if let Some(own) = own_jar {
                         drop(connection.swap_jar(own));
                     }
-                    if let Ok(attempt) = &mut ended {
+                    if let Ok(attempt) = &ended {
                         connection.rest(attempt.done);
-                        if self.spec.options.follow > 0
-                            && let Some(location) = connection.take_location()
-                        {
-                            let path = redirected
-                                .as_ref()
-                                .map_or_else(|| self.spec.targets.path_of(id), |was| was.path.clone());
-                            let count = redirected.as_ref().map_or(0, |was| was.count);
-                            self.follow((item, &location), (host, &path, count, used), (attempt, flight));
-                        }
                     }
                     (ended, connection.traffic(), connection.is_reusable())
                 }
@@ -579,6 +580,12 @@ impl<D: Dial> Workload for Crawl<D> {
                     (ended, stream.traffic(), stream.is_reusable())
                 }
             };
+            if let Ok(attempt) = &mut ended
+                && is_following
+                && let Some(location) = carrier.take_location()
+            {
+                self.follow((item, &location), (chain, used_jar), (attempt, flight));
+            }
             if is_reusable {
                 self.keep(host, carrier);
             }
@@ -609,7 +616,7 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             break attempt;
         };
-        self.judge((id, redirected.as_ref()), &mut attempt);
+        self.judge((id, chain), &mut attempt);
         attempt
     }
 }

@@ -244,7 +244,7 @@ pub enum ErrorKind {
     ProxyTargetUnreachable,
     /// The proxy cannot be connected to.
     ProxyUnreachable,
-    /// The target redirected to a host that is not in the plan.
+    /// The target redirected to a host that is not in the plan, or to a path that robots.txt forbids.
     RedirectRefused,
     /// The connection was reset.
     Reset,

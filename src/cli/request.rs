@@ -14,7 +14,7 @@ Write IDs as width=N (with leading zeros), hex, base36 or hex,width=8
   hex            2a; base36 is 16 for it, both in lower case
   hex,width=4    002a
 
-The format is used wherever {id} stands: in URLs, and in bodies.
+The format is used wherever {id} stands: in URLs, headers and bodies.
 
   crawlmark run 'http://127.0.0.1:8080/objects/{id}.json' --ids 0..64k \\
       --id-format hex,width=4";
@@ -44,12 +44,14 @@ const FOLLOW: &str = "\
 Follow up to N redirects of an item (301, 302, 303, 307, 308)
 
 Each redirect is a request of its own: it is charged to --rate, and counted in
-redirects and in retries, without the retry budget. The item is judged by the
-last response. A redirect to a host that is not in the URLs fails
-(redirect_refused): add one of its URLs to --urls. --header authorization and
-cookie, --auth and --bearer-env are not sent to another host. More redirects fail
-(too_many_redirects). With 0, a redirect is a response like any other. Needs
-HTTP/1.1.
+redirects and in retries, without the retry budget. Method and body change as in
+browsers: 303 leads to a GET, and so do 301 and 302 of a POST. A retry repeats
+the last request of the item, not its first. The item is judged by the last
+response. A redirect to a host that is not in the URLs fails (redirect_refused):
+add one of its URLs to --urls. So does one to a path that robots.txt forbids.
+Credentials (--auth, --bearer-env, and --header with a name such as cookie or
+x-api-key) are not sent to another host. More redirects fail
+(too_many_redirects). With 0, a redirect is a response like any other.
 
   crawlmark run 'http://127.0.0.1:8080/{id}' --follow 5";
 

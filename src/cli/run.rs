@@ -128,7 +128,7 @@ The format is found by the content; - is standard input. At most 256 MiB and
               lines are left out and counted. Requests of one second are
               spread evenly over it.
 
-{id} in a URL or a body is replaced by the ID. --method, --header and --body fill
+{id} in a URL, a header or a body is replaced by the ID. --method, --header and --body fill
 in what a line leaves out. Paths without a host are appended to the URL.
 
 Item i uses request i modulo their number. When no request has {id} and neither
@@ -347,6 +347,8 @@ pub struct RunArgs {
     #[arg(short = 'm', long, value_parser = parse_method, help_heading = "Requests")]
     pub method: Option<String>,
     /// Add a request header, `name: value`; may be repeated
+    ///
+    /// {id} in its value is replaced by the ID, as in --body.
     #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "Requests")]
     pub headers: Vec<String>,
     /// Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @

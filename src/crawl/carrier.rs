@@ -50,6 +50,14 @@ impl<S: Stream> Carrier<S> {
         }
     }
 
+    /// Take the `Location` of the last response, if it was a redirect and redirects are followed.
+    pub(super) fn take_location(&mut self) -> Option<Vec<u8>> {
+        match self {
+            Self::Connection(connection) => connection.take_location(),
+            Self::Stream(stream) => stream.take_location(),
+        }
+    }
+
     /// As [`Lease::source`].
     pub(super) fn source(&self) -> Option<(u32, bool)> {
         match self {

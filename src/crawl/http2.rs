@@ -127,6 +127,8 @@ struct Shared {
     left: Cell<Left>,
     held: HoldHeader,
     content: Content,
+    /// True if redirects are followed.
+    is_following: bool,
     /// True if no further request may begin on it.
     is_closing: Cell<bool>,
     /// Possessions, of which its place is given back when it closes.
@@ -211,6 +213,7 @@ impl Greeted {
             left: Cell::new(spec.reuse.begin()),
             held: spec.held,
             content: spec.options.content,
+            is_following: spec.options.follow > 0,
             is_closing: Cell::new(false),
             lease: RefCell::new(lease),
             driver,

@@ -225,7 +225,8 @@ fn assignment(text: &str) -> String {
     named.map_or_else(|| text.to_owned(), |(name, _)| format!("{name}{WITHHELD}"))
 }
 
-fn is_secret(name: &str) -> bool {
+/// True if a parameter, a header or a flag of this name holds a secret.
+pub(super) fn is_secret(name: &str) -> bool {
     let name = decoded(name);
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     NAMES.contains(&&*plain)

@@ -373,12 +373,6 @@ impl Targets {
         (self.lines.len() == 1).then(|| self.of(0))
     }
 
-    /// Return the path for item `id`, as a redirect is resolved against it: without the ID.
-    pub(super) fn path_of(&self, id: u64) -> String {
-        let RequestTarget { before, after, .. } = self.of(id);
-        [before, after.unwrap_or_default()].concat()
-    }
-
     fn line(&self, id: u64) -> usize {
         let line = match (&self.order, self.lines.len() as u64) {
             // Most crawls have one, and need no division.

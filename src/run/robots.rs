@@ -20,7 +20,7 @@ use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
 
 use super::part::PartSlot;
 use super::resolve::Resolved;
-use crate::crawl::{CrawlOptions, CrawlSpec, Expectations, HttpVersion, Targets, Template};
+use crate::crawl::{CrawlOptions, CrawlSpec, Expectations, Targets, Template};
 use crate::dataset::manifest::{Bodies, Durability, Fields, Saved};
 use crate::dataset::record::{RecordText, SavedRecord};
 use crate::dataset::segment::{Frames, SegmentName};
@@ -172,13 +172,11 @@ fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<
     };
     let session = Session { place: scratch.0.clone(), number: 1, plan: String::new(), saved, cpus: usable_cpus() };
     let request = spec.request.own(Some("GET"), &[], Some(Bytes::new()));
-    // The client of HTTP/2 follows no redirect.
-    let follow = if spec.http.version == HttpVersion::Http1 { REDIRECTS } else { 0 };
     let fetching = CrawlSpec {
         targets: Arc::new(targets),
         request: request.map_err(|error| Error::Usage(error.to_string()))?,
         expect: Expectations::new(Vec::new()).map_err(|error| Error::Usage(error.to_string()))?,
-        options: CrawlOptions { follow, shuffle: None, session: Some(session), ..spec.options.clone() },
+        options: CrawlOptions { follow: REDIRECTS, shuffle: None, session: Some(session), ..spec.options.clone() },
         ..spec.clone()
     };
     let plan = plan(&resolved.plan, hosts.len(), &resolved.robots)?;

@@ -15,6 +15,7 @@ use crawlmark_harness::workload::Flight;
 use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
 use http::Request;
+use http::header::LOCATION;
 
 use super::Shared;
 use super::failure::{classify, was_not_begun};
@@ -25,7 +26,7 @@ use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::lent;
 use crate::crawl::proxy::SessionUse;
 use crate::crawl::reuse::After;
-use crate::crawl::{Content, answer};
+use crate::crawl::{Content, answer, redirects};
 
 /// A stream of a connection: carries one request at a time.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(in crate::crawl) struct StreamSlot {
     shared: Rc<Shared>,
     deadline: Deadline,
     traffic: Traffic,
+    /// `Location` of the last redirect, where redirects are followed.
+    location: Option<Vec<u8>>,
 }
 
 /// A response on its way.
@@ -52,7 +55,7 @@ enum ResponsePart {
 
 impl StreamSlot {
     pub(super) fn new(sender: SendRequest<Bytes>, shared: Rc<Shared>) -> Self {
-        Self { sender, shared, deadline: Deadline::new(), traffic: Traffic::default() }
+        Self { sender, shared, deadline: Deadline::new(), traffic: Traffic::default(), location: None }
     }
 
     /// Return the reason why no further request may begin on it; none if one may.
@@ -72,6 +75,11 @@ impl StreamSlot {
     /// As [`Lease::source`](super::super::carrier::Lease::source).
     pub(in crate::crawl) fn source(&self) -> Option<(u32, bool)> {
         self.shared.lease.borrow().source()
+    }
+
+    /// Take the `Location` of the last response, if it was a redirect and redirects are followed.
+    pub(in crate::crawl) const fn take_location(&mut self) -> Option<Vec<u8>> {
+        self.location.take()
     }
 
     /// Count a request that is about to be sent.
@@ -102,7 +110,7 @@ impl StreamSlot {
         expected: &mut Expected<'_>,
         watch: &Watch<'_>,
     ) -> Result<Attempt, ExchangeFailure> {
-        self.traffic = Traffic::default();
+        (self.traffic, self.location) = (Traffic::default(), None);
         self.deadline.arm(watch);
         let before = self.shared.meter.passed();
         let response = match self.sender.send_request(request, body.is_empty()) {
@@ -156,6 +164,9 @@ impl StreamSlot {
                         let content_type = incoming.expected.content_type(fields);
                         HeadFacts { content_type, coding, ..HeadFacts::read(status, fields, held) }
                     });
+                    if self.shared.is_following && redirects::is_redirect(status) {
+                        self.location = response.headers().get(LOCATION).map(|location| location.as_bytes().to_vec());
+                    }
                     incoming.expected.begin(status);
                     if content == Content::Decoded {
                         incoming.expected.decode(facts.coding);

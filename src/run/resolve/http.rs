@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::usage;
 use crate::cli::RunArgs;
 use crate::crawl::proxy::Proxies;
-use crate::crawl::{Host, HttpSettings, HttpVersion, RequestShape, Scheme, Targets};
+use crate::crawl::{Host, HttpSettings, HttpVersion, PLACE, RequestShape, Scheme, Targets};
 use crate::error::Error;
 
 /// Header fields of HTTP/1.1 that HTTP/2 does not have (RFC 9113, 8.2.2).
@@ -47,11 +47,7 @@ fn misplaced(args: &RunArgs, targets: &Targets, http: HttpSettings) -> Option<St
             }
         });
     }
-    let of_http_1 = [
-        ("--cookies", args.request.cookies),
-        ("--follow", args.request.follow > 0),
-        ("--idle-timeout", args.connection.idle_timeout.is_some()),
-    ];
+    let of_http_1 = [("--cookies", args.request.cookies), ("--idle-timeout", args.connection.idle_timeout.is_some())];
     if let Some((flag, _)) = of_http_1.into_iter().find(|(_, is_given)| may_be_2 && *is_given) {
         return Some(format!("{flag} works with HTTP/1.1 only: pass --http 1.1, or remove {flag}"));
     }
@@ -74,7 +70,7 @@ fn misplaced(args: &RunArgs, targets: &Targets, http: HttpSettings) -> Option<St
         name if OF_HTTP_1.iter().any(|of_1| of_1.eq_ignore_ascii_case(name)) => {
             Some(format!("--header {name} is not allowed in HTTP/2: remove it, or pass --http 1.1"))
         }
-        name if name.eq_ignore_ascii_case("host") && value.trim().parse::<http::uri::Authority>().is_err() => Some(
+        name if name.eq_ignore_ascii_case("host") && value.trim().replace(PLACE, "0").parse::<http::uri::Authority>().is_err() => Some(
             "--header Host is the authority of HTTP/2 requests, which has to be a name or an address, and perhaps a port: correct \
              it, or pass --http 1.1"
                 .to_owned(),

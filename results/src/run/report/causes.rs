@@ -140,8 +140,10 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         }
         Kind::ProxyUnreachable => ("proxy unreachable", Some("start the proxy, or check its host and port")),
         Kind::RedirectRefused => (
-            "redirected to another host",
-            Some("crawl the URL that it redirects to, or add one of that host to --urls"),
+            "redirect refused",
+            Some(
+                "to crawl another host too, add one of its URLs to --urls; a path that robots.txt forbids is not requested",
+            ),
         ),
         Kind::Reset => ("reset", None),
         Kind::Timeout => ("timed out", None),

@@ -1,0 +1,427 @@
+//! Laws of redirects: what a crawl sends over connections in memory is what a browser would send (Fetch), and retries repeat it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::sample::{ErrorKind, Fate, Outcome, Permit, Repeat, Sample};
+use crawlmark_harness::workload::{Flight, Workload};
+use proptest::prelude::*;
+use robotxt::{AccessResult, Agent, Robots};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::spawn_local;
+
+use super::super::targets::Targets;
+use super::super::template::Template;
+use super::super::{
+    Crawl, CrawlOptions, CrawlSpec, Dial, Expectations, HoldHeader, HttpSettings, HttpVersion, RequestShape, Reuse,
+    Route,
+};
+use super::*;
+
+/// The lines of the crawl, each with the path of its item. Item `6 + n` asks line `n`.
+const LINES: [(&str, &str); 3] = [
+    ("http://a.test/i/{id}/view?v=1", "/i/6/view?v=1"),
+    ("http://b.test:81/{id}", "/7"),
+    ("http://[::1]:82/x{id}?", "/x8?"),
+];
+const AUTHORITIES: [&str; 3] = ["a.test", "b.test:81", "[::1]:82"];
+const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
+const FOLLOW: u32 = 4;
+
+/// A request as the target receives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Received {
+    host: usize,
+    method: String,
+    path: String,
+    body: Vec<u8>,
+    /// Number of credentials, and of headers that describe a body.
+    credentials: usize,
+    descriptions: usize,
+    /// Value of a header with a place for the ID.
+    id: String,
+}
+
+impl Received {
+    fn new(host: usize, (method, path): (&str, &str), body: &[u8], fields: &[(String, String)]) -> Self {
+        let value = |name: &str| fields.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
+        let number = |names: &[&str]| names.iter().filter(|name| value(name).is_some()).count();
+        assert_eq!(value("host"), Some(AUTHORITIES[host]), "{fields:?}");
+        assert!(value("content-length").is_none_or(|length| length == body.len().to_string()), "{fields:?}");
+        Self {
+            host,
+            method: method.to_owned(),
+            path: path.to_owned(),
+            body: body.to_vec(),
+            credentials: number(&CREDENTIALS),
+            descriptions: number(&["content-type", "content-language"]),
+            id: value("x-id").unwrap().to_owned(),
+        }
+    }
+}
+
+/// Form of a `Location`.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Absolute(usize),
+    Mixed(usize),
+    Network(usize),
+    Path,
+    Relative,
+    Up,
+    Here,
+    Query,
+    Fragment,
+    Empty,
+    Bytes,
+    Space,
+    /// Of another host than those of the plan, or forbidden by robots.txt.
+    Elsewhere,
+    Forbidden,
+    /// Of no use.
+    Unreadable,
+    Missing,
+}
+
+/// Answer of the target.
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    Redirect(u16, Form),
+    Status(u16),
+    Cut,
+}
+
+/// State of a browser: the request that it sends next.
+#[derive(Debug, Clone)]
+struct Browser {
+    host: usize,
+    path: String,
+    method: &'static str,
+    has_body: bool,
+    has_credentials: bool,
+    redirects: u32,
+}
+
+impl Browser {
+    fn request(&self, (id, body): (u64, &str)) -> Received {
+        Received {
+            host: self.host,
+            method: self.method.to_owned(),
+            path: self.path.clone(),
+            body: if self.has_body { body.as_bytes().to_vec() } else { Vec::new() },
+            credentials: if self.has_credentials { CREDENTIALS.len() } else { 0 },
+            descriptions: if self.has_body { 2 } else { 0 },
+            id: format!("<{id}>"),
+        }
+    }
+
+    /// The `Location` of this form, and its host and path; none of one that is not followed.
+    fn location(&self, form: Form) -> (Option<Vec<u8>>, Option<(usize, String)>) {
+        let (path, _) = self.path.split_once('?').unwrap_or((&self.path, ""));
+        let directory = &path[..=path.rfind('/').unwrap()];
+        let parent = &directory[..=directory.trim_end_matches('/').rfind('/').unwrap_or(0)];
+        let here = |location: &[u8], path: String| (Some(location.to_vec()), Some((self.host, path)));
+        let at =
+            |host: usize, location: String, path: &str| (Some(location.into_bytes()), Some((host, path.to_owned())));
+        match form {
+            Form::Absolute(to) => at(to, format!("http://{}/abs?x=1#f", AUTHORITIES[to]), "/abs?x=1"),
+            Form::Mixed(to) => at(to, format!("HTTP://u:p@{}", AUTHORITIES[to].to_uppercase()), "/"),
+            Form::Network(to) => at(to, format!("//{}/n/{{id}}/", AUTHORITIES[to]), "/n/%7Bid%7D/"),
+            Form::Path => here(b"/p/q/r", "/p/q/r".to_owned()),
+            Form::Relative => here(b"rel/", format!("{directory}rel/")),
+            Form::Up => here(b"../up?a", format!("{parent}up?a")),
+            Form::Here => here(b"./", directory.to_owned()),
+            Form::Query => here(b"?q=1", format!("{path}?q=1")),
+            Form::Fragment => here(b"#f", self.path.clone()),
+            Form::Empty => here(b"", self.path.clone()),
+            Form::Bytes => here(b"/\xff\xc3\xa9?\xfe", "/%FF%C3%A9?%FE".to_owned()),
+            Form::Space => here(b"a b?c d", format!("{directory}a%20b?c%20d")),
+            Form::Elsewhere => (Some(b"http://a.test:81/x".to_vec()), None),
+            Form::Forbidden => (Some(b"/no/x".to_vec()), None),
+            Form::Unreadable => (Some(b"http://[/".to_vec()), None),
+            Form::Missing => (None, None),
+        }
+    }
+
+    /// Receive an answer. Return true if there is another request.
+    fn receive(&mut self, answer: Answer) -> bool {
+        let is_idempotent = !matches!(self.method, "POST" | "PATCH");
+        match answer {
+            // Nothing was done: the next attempt repeats the request.
+            Answer::Status(429 | 503) => true,
+            Answer::Status(_) => false,
+            Answer::Cut => is_idempotent,
+            Answer::Redirect(status, form) => {
+                let Some((host, path)) = self.location(form).1 else { return false };
+                if self.redirects == FOLLOW {
+                    return false;
+                }
+                let becomes_get = (status <= 302 && self.method == "POST") || (status == 303 && self.method != "HEAD");
+                if becomes_get {
+                    (self.method, self.has_body) = ("GET", false);
+                }
+                self.has_credentials &= host == self.host;
+                (self.host, self.path, self.redirects) = (host, path, self.redirects + 1);
+                true
+            }
+        }
+    }
+}
+
+/// Answer of the target as it is sent: its status, and its header beside those of every answer.
+type Reply = Option<(u16, Option<(&'static str, Vec<u8>)>)>;
+
+/// State of a target.
+#[derive(Debug)]
+struct State {
+    answers: VecDeque<Answer>,
+    browser: Browser,
+    received: Vec<Received>,
+}
+
+/// A target that answers requests one by one. It opens the connections, too.
+#[derive(Debug, Clone)]
+struct Target {
+    state: Rc<RefCell<State>>,
+    version: HttpVersion,
+}
+
+impl Dial for Target {
+    type Stream = DuplexStream;
+
+    async fn dial(&self, route: Route<'_>, _: &Flight) -> io::Result<DuplexStream> {
+        let (near, far) = duplex(4 << 10);
+        let (target, host) = (self.clone(), route.host);
+        spawn_local(async move {
+            match target.version {
+                HttpVersion::Http2 => target.serve_2(far, host).await,
+                _ => target.serve(far, host).await,
+            }
+        });
+        Ok(near)
+    }
+}
+
+impl Target {
+    /// Return the answer to a request; none if the connection is cut.
+    fn answer(&self, request: Received) -> Reply {
+        let State { answers, browser, received } = &mut *self.state.borrow_mut();
+        received.push(request);
+        let answer = answers.pop_front().unwrap_or(Answer::Status(200));
+        let reply = match answer {
+            Answer::Redirect(status, form) => {
+                Some((status, browser.location(form).0.map(|location| ("location", location))))
+            }
+            Answer::Status(status @ (429 | 503)) => Some((status, Some(("retry-after", b"1".to_vec())))),
+            Answer::Status(status) => Some((status, None)),
+            Answer::Cut => None,
+        };
+        browser.receive(answer);
+        reply
+    }
+
+    async fn serve(self, mut stream: DuplexStream, host: usize) {
+        let mut input = Vec::new();
+        loop {
+            let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
+                match stream.read_buf(&mut input).await {
+                    Ok(1..) => continue,
+                    _ => return,
+                }
+            };
+            let head = String::from_utf8(input[..end].to_vec()).unwrap();
+            let fields: Vec<_> = head.lines().skip(1).filter_map(|line| line.split_once(": ")).collect();
+            let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let length =
+                fields.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, n)| n.parse().unwrap());
+            while input.len() < end + 4 + length {
+                assert!(stream.read_buf(&mut input).await.unwrap() > 0);
+            }
+            let line: Vec<_> = head.split(' ').collect();
+            let received = Received::new(host, (line[0], line[1]), &input[end + 4..end + 4 + length], &fields);
+            input.drain(..end + 4 + length);
+            let Some((status, field)) = self.answer(received) else { return };
+            let mut reply = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n").into_bytes();
+            if let Some((name, value)) = field {
+                reply.extend([name.as_bytes(), b": ", &value, b"\r\n"].concat());
+            }
+            stream.write_all(&[&reply[..], b"\r\n"].concat()).await.unwrap();
+        }
+    }
+
+    async fn serve_2(self, stream: DuplexStream, host: usize) {
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((mut request, mut respond))) = connection.accept().await {
+            let target = self.clone();
+            spawn_local(async move {
+                let mut body = Vec::new();
+                while let Some(part) = request.body_mut().data().await {
+                    body.extend(part.unwrap());
+                }
+                let mut fields = vec![("host".to_owned(), request.uri().authority().unwrap().to_string())];
+                let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
+                fields.extend(request.headers().iter().map(|(name, value)| (name.to_string(), text(value))));
+                let path = request.uri().path_and_query().unwrap().as_str();
+                match target.answer(Received::new(host, (request.method().as_str(), path), &body, &fields)) {
+                    None => respond.send_reset(h2::Reason::INTERNAL_ERROR),
+                    Some((status, field)) => {
+                        let response = http::Response::builder().status(status);
+                        let response = field.into_iter().fold(response, |all, (name, value)| all.header(name, value));
+                        respond.send_response(response.body(()).unwrap(), true).unwrap();
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// Crawl the item of a line, whose requests are answered so. Return its outcome, the requests that the target received, and those of a
+/// browser.
+fn crawl(
+    (line, method, has_body): (usize, &'static str, bool),
+    answers: &[Answer],
+    version: HttpVersion,
+) -> (Outcome, Vec<Received>, Vec<Received>) {
+    let id = 6 + line as u64;
+    let mut headers = vec!["x-id: <{id}>".to_owned()];
+    headers.extend(CREDENTIALS.map(|name| format!("{name}: hidden")));
+    headers.extend(["content-type: text/plain".to_owned(), "content-language: en".to_owned()]);
+    let body = if has_body { "item={id}" } else { "" };
+    let rules = AccessResult::Successful(b"user-agent: *\ndisallow: /no/");
+    let rules = vec![Some(Robots::from_access(rules, Agent::Exact("x"))); LINES.len()];
+    let spec = CrawlSpec {
+        addresses: vec![vec![SocketAddr::from(([192, 0, 2, 1], 80))]; LINES.len()],
+        targets: Arc::new(Targets::collect(LINES.map(|(url, _)| Template::as_written(url))).unwrap()),
+        request: RequestShape::new(method, &headers, Bytes::from(body)).unwrap(),
+        expect: Expectations::default(),
+        timeout: Duration::from_secs(10),
+        connect_timeout: Duration::from_secs(10),
+        reuse: Reuse::default(),
+        local_ips: None,
+        held: HoldHeader::Ignored,
+        tls: None,
+        proxies: None,
+        http: HttpSettings { version, streams: 1 },
+        options: CrawlOptions { follow: FOLLOW, robots: Some(Arc::new(rules)), ..CrawlOptions::default() },
+    };
+    let path = LINES[line].1.to_owned();
+    let first = Browser { host: line, path, method, has_body: true, has_credentials: true, redirects: 0 };
+    let (mut browser, mut expected, sent_body) = (first.clone(), Vec::new(), body.replace("{id}", &id.to_string()));
+    for answer in answers.iter().copied().chain([Answer::Status(200)]) {
+        expected.push(browser.request((id, &sent_body)));
+        if !browser.receive(answer) {
+            break;
+        }
+    }
+    let state = State { answers: answers.iter().copied().collect(), browser: first, received: Vec::new() };
+    let target = Target { state: Rc::new(RefCell::new(state)), version };
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap();
+    let outcome = runtime.block_on(async {
+        let clock = Clock::start();
+        let (crawl, flight) = (Crawl::over(target.clone(), spec, 1, clock), Flight::default());
+        let now = clock.now();
+        let permit = Permit { id, attempt: 0, first_intended: now, intended: now, ready: now, admitted: now };
+        for _ in 0..=answers.len() {
+            let attempt = crawl.perform(id, &flight, async || clock.now()).await;
+            let (outcome, is_again) = (attempt.outcome, attempt.advice.repeat != Repeat::Never);
+            let fate = if is_again { Fate::Again } else { Fate::Ended };
+            crawl.booked(&Sample { permit, attempt, fate });
+            if !is_again {
+                assert!(crawl.redirects.of(id).is_none(), "an item that ended is forgotten");
+                return outcome;
+            }
+        }
+        unreachable!("more attempts than answers")
+    });
+    let received = target.state.borrow().received.clone();
+    (outcome, received, expected)
+}
+
+const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
+const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
+
+fn any_form() -> impl Strategy<Value = Form> {
+    use Form::*;
+    let within = [Path, Relative, Up, Here, Query, Fragment, Empty, Bytes, Space];
+    let last = [Elsewhere, Forbidden, Unreadable, Missing];
+    prop_oneof![
+        10 => prop::sample::select(within.to_vec()),
+        6 => (prop::sample::select(vec![Absolute, Mixed, Network]), 0..LINES.len()).prop_map(|(form, host)| form(host)),
+        1 => prop::sample::select(last.to_vec()),
+    ]
+}
+
+fn any_answer() -> impl Strategy<Value = Answer> {
+    prop_oneof![
+        6 => (prop::sample::select(STATUSES.to_vec()), any_form()).prop_map(|(status, form)| Answer::Redirect(status, form)),
+        2 => prop::sample::select(vec![429, 503]).prop_map(Answer::Status),
+        1 => Just(Answer::Cut),
+        1 => prop::sample::select(vec![200, 404]).prop_map(Answer::Status),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_crawl_sends_what_a_browser_would_and_retries_repeat_it(
+        line in 0..LINES.len(), method in prop::sample::select(METHODS.to_vec()), has_body: bool, is_2: bool,
+        answers in prop::collection::vec(any_answer(), 0..8),
+    ) {
+        let version = if is_2 { HttpVersion::Http2 } else { HttpVersion::Http1 };
+        let (_, received, expected) = crawl((line, method, has_body), &answers, version);
+        prop_assert_eq!(received, expected);
+    }
+
+    #[test]
+    fn any_location_is_a_path_of_a_host_or_refused(location in "\\PC{0,30}", tail in "[a-z./:@\\[\\]?#% ]{0,30}") {
+        let hosts = Targets::collect(LINES.map(|(url, _)| Template::as_written(url))).unwrap();
+        let redirects = Redirects::among(hosts.hosts());
+        for text in [location, format!("http://{tail}"), format!("//a.test{tail}"), tail] {
+            if let Ok((host, path)) = redirects.resolve(text.as_bytes(), (0, "/b/c")) {
+                prop_assert!(host < LINES.len() && path.starts_with('/'), "{}", path);
+                prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic()), "{}", path);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_redirect_that_is_not_followed_has_a_reason() {
+    for (form, outcome) in [
+        (Form::Elsewhere, Outcome::Error(ErrorKind::RedirectRefused)),
+        (Form::Forbidden, Outcome::Error(ErrorKind::RedirectRefused)),
+        (Form::Unreadable, Outcome::Rejected),
+        (Form::Missing, Outcome::Rejected),
+    ] {
+        let (found, received, _) = crawl((0, "GET", false), &[Answer::Redirect(302, form)], HttpVersion::Http1);
+        assert_eq!((found, received.len()), (outcome, 1), "{form:?}");
+    }
+    let chain = [Answer::Redirect(307, Form::Path); FOLLOW as usize + 1];
+    let (found, received, _) = crawl((0, "GET", false), &chain, HttpVersion::Http2);
+    assert_eq!((found, received.len()), (Outcome::Error(ErrorKind::TooManyRedirects), chain.len()));
+}
+
+#[test]
+fn a_host_that_is_refused_is_named_without_secrets_and_one_of_the_plan_is_found_however_it_is_written() {
+    let urls = ["http://a.test/", "https://127.1/", "http://[0:0::1]:81/"];
+    let targets = Targets::collect(urls.map(Template::as_written)).unwrap();
+    let redirects = Redirects::among(targets.hosts());
+    let refused = |name: &str| Err(RedirectRefusal::OtherHost(name.to_owned()));
+    for (location, resolved) in [
+        ("https://user:hidden@b.test:8443/x?token=1", refused("https://b.test:8443")),
+        ("//[::1]/", refused("http://[::1]")),
+        ("mailto:x@a.test?x", refused("mailto:")),
+        ("HTTP://A.TEST:80", Ok((0, "/".to_owned()))),
+        ("https://127.0.0.1:443/y", Ok((1, "/y".to_owned()))),
+        ("http://[::1]:81?z", Ok((2, "/?z".to_owned()))),
+        (&"a".repeat(MOST_BYTES), Err(RedirectRefusal::NoUrl)),
+    ] {
+        assert_eq!(redirects.resolve(location.as_bytes(), (0, "/")), resolved, "{location}");
+    }
+}
