@@ -384,9 +384,9 @@ impl Verbosity {
     fn of(args: &RunArgs, output: Output) -> Self {
         match (output.is_data(), args.quiet, args.no_progress) {
             (true, false, false) => Self::DataWithProgress,
-            (true, ..) => Self::Data,
+            (true, true, _) => Self::Data,
             (false, true, _) => Self::Errors,
-            (false, false, true) => Self::NoProgress,
+            (_, false, true) => Self::NoProgress,
             (false, false, false) => Self::Full,
         }
     }
@@ -426,20 +426,19 @@ enum Strictness {
     Strict,
 }
 
-/// Return the exit code. A signal comes first. The gates of an invalid measurement do not count, and a gate that failed
-/// outweighs any that could not be decided.
+/// Return the exit code. A signal comes first. An incomplete run may have had good responses that were lost; any other without one has
+/// failed, whatever its flags. The gates of an invalid measurement do not count, and a gate that failed outweighs any that could
+/// not be decided.
 fn exit_code(report: &Report, strictness: Strictness) -> u8 {
     if let Some(signal) = report.interrupted_by {
         return signalled(signal);
     }
-    let is_invalid = match (report.validity.verdict, strictness) {
-        (Verdict::Incomplete, _) => true,
-        (Verdict::Valid, _) | (_, Strictness::Lenient) => false,
-        (_, Strictness::Strict) => true,
-    };
+    let is_whole = report.validity.verdict == Verdict::Valid && report.ledger.gave_up == 0;
     let any = |ok| report.gates.iter().any(|gate| gate.ok == ok);
     match () {
-        () if is_invalid => INVALID,
+        () if report.validity.verdict == Verdict::Incomplete => INVALID,
+        () if report.ledger.ok == 0 => FAILED,
+        () if strictness == Strictness::Strict && !is_whole => INVALID,
         () if any(Some(false)) => GATE,
         () if any(None) => INCONCLUSIVE,
         () => DONE,
@@ -449,7 +448,9 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
 /// Explain this exit code in one line, for when no summary is shown; nothing when nothing failed.
 fn failure(report: &Report, code: u8) -> String {
     let why = match code {
+        FAILED => format!("no response was good: {}", words::got(report)),
         INVALID if report.storage_failure.is_some() => report.storage_failure.clone().unwrap_or_default(),
+        INVALID if report.validity.verdict == Verdict::Valid => format!("items were abandoned: {}", words::got(report)),
         INVALID => format!(
             "the measurement is invalid ({}): {}",
             report.validity.verdict.name(),
@@ -475,6 +476,46 @@ fn show(report: &Report, saved: Option<&Path>, (voice, output): (Verbosity, Outp
             }
             let place = saved.map(|saved| format!("Report: {}", saved.join(PAGE).display()));
             terminal::print_lines(&doc.text(place.unwrap_or_default()).lines(terminal::columns()))
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "the committed result can be read")]
+mod tests {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    static EXAMPLE: LazyLock<Report> =
+        LazyLock::new(|| serde_json::from_str(include_str!("../results/example/result.json")).unwrap());
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn no_script_takes_a_run_for_whole_that_is_not(
+            [ok, not_found, failed, gave_up] in prop::array::uniform4(prop_oneof![Just(0_u64), 1..1_000_u64]),
+            verdict in prop::sample::select(Verdict::ALL.to_vec()),
+            is_strict: bool,
+            passed: Option<bool>,
+        ) {
+            let mut report = EXAMPLE.clone();
+            let items = &mut report.ledger.items;
+            (items.ok, items.not_found, items.failed, items.gave_up) = (ok, not_found, failed, gave_up);
+            report.validity.verdict = verdict;
+            report.gates.iter_mut().for_each(|gate| gate.ok = passed);
+            let code = exit_code(&report, if is_strict { Strictness::Strict } else { Strictness::Lenient });
+            if verdict == Verdict::Incomplete {
+                prop_assert_eq!(code, INVALID);
+            } else if ok == 0 {
+                prop_assert_eq!(code, FAILED);
+            } else if is_strict {
+                prop_assert_eq!(code == INVALID, verdict != Verdict::Valid || gave_up > 0);
+            }
+            prop_assert_eq!(failure(&report, code).is_empty(), code == DONE);
         }
     }
 }

@@ -40,6 +40,7 @@ pub(super) mod validity;
 pub use self::announcement::{OfWhole, announcement};
 pub(crate) use self::failures::error_share;
 pub use self::failures::{errors, explained};
+pub use self::figures::got;
 pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;
 pub(crate) use self::merged::{idle_budget, time as time_of_parts};
@@ -56,7 +57,7 @@ use crate::show::plot::{self, Plot};
 use crate::show::text::capital;
 
 /// Rows that have a place of their own on the page.
-const ELSEWHERE: [&str; 6] = ["target", "items", "response", "service", "first byte", "statuses"];
+const ELSEWHERE: [&str; 7] = ["got", "target", "items", "response", "service", "first byte", "statuses"];
 
 /// Hosts that the terminal shows at most.
 const TERMINAL_GROUPS: usize = 10;

@@ -5,7 +5,8 @@
 
 use super::{Condition, Metric, Quantile, Quantity, Stat};
 use crate::run::report::{Latency, Report, Verdict};
-use crawlmark_harness::stats::{Counters, Percentile, Series, ShardStats, Timing};
+use crawlmark_harness::plan::OnThrottle;
+use crawlmark_harness::stats::{Counters, ItemCounts, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::units::grouped;
 
 /// Samples that must lie beyond a percentile before it is judged: ten times as many as before it is printed.
@@ -82,8 +83,22 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
         Quantity::Lost => Measured::Exactly(report.ledger.lost as f64),
         Quantity::Dropped => Measured::Exactly(totals.dropped as f64),
         Quantity::ConnectionsOpened => Measured::Exactly(totals.connections_opened as f64),
+        // Who only counts throttling has a metric for it, `throttled_rate`.
+        Quantity::ErrorRate if report.plan.run.throttling.on_throttle != OnThrottle::Count => {
+            let counted = report.measured();
+            match measure(&counted, quantity, Basis::Run) {
+                Measured::Exactly(of_requests) => Measured::Exactly(of_requests.max(missed_share(&counted.items))),
+                unknown => unknown,
+            }
+        }
         other => measure(&report.measured(), other, Basis::Run),
     }
+}
+
+/// Items that ended without an answer as a part of all that ended: failed, abandoned or cut off. Retries hide them among the requests.
+fn missed_share(items: &ItemCounts) -> f64 {
+    let missed = items.failed + items.gave_up + items.aborted;
+    missed as f64 / (items.completed() + items.aborted).max(1) as f64
 }
 
 /// Measure the metric of `condition` from the report of a run. With too few samples, return a lower bound if it breaks the condition: enough
@@ -401,6 +416,7 @@ mod tests {
     use crate::run::report::Detail;
     use crawlmark_harness::fixtures::bounds;
     use crawlmark_harness::stats::{ItemCounts, RequestCounts};
+    use proptest::prelude::*;
 
     fn metric(name: &str) -> Metric {
         Metric::named(name).unwrap()
@@ -547,5 +563,18 @@ mod tests {
         assert_eq!(seen(&stats, "errors"), Measured::Exactly(9.0));
         assert_eq!(seen(&stats, "rate"), Measured::Exactly(40.0));
         assert_eq!(seen(&stats, "attempts_rate"), Measured::Exactly(50.0));
+    }
+
+    proptest! {
+        #[test]
+        fn every_item_without_an_answer_counts_as_missed(
+            [ok, not_found, failed, gave_up, aborted] in prop::array::uniform5(0_u64..1_000)
+        ) {
+            let items = ItemCounts { ok, not_found, failed, gave_up, aborted, ..ItemCounts::default() };
+            let (missed, all) = (failed + gave_up + aborted, items.ended());
+            let share = missed_share(&items);
+            prop_assert!((share * all as f64 - missed as f64).abs() < 1e-6 && share <= 1.0);
+            prop_assert_eq!(share == 0.0, missed == 0);
+        }
     }
 }

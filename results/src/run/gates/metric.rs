@@ -41,7 +41,8 @@ pub enum Quantity {
     AttemptsRate,
     /// Throttled attempts over all.
     ThrottledRate,
-    /// Attempts that were neither good, nor not found, nor throttled, over all: those that were cut off never got an answer.
+    /// Attempts that were neither good, nor not found, nor throttled, over all: those that were cut off never got an answer. Of a whole
+    /// run, the share of items that failed, were abandoned or were cut off, if that is greater.
     ErrorRate,
     /// Attempts beyond the first of their item over all.
     RetryRate,

@@ -10,9 +10,6 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::grouped;
 
-/// Percentiles to offer in place of one that needs more samples than the run makes, highest first.
-const LOWER: [&str; 4] = ["p99", "p95", "p90", "p50"];
-
 /// The longest duration worth suggesting: a longer run is another run.
 const LONGEST: Duration = Duration::from_hours(24);
 
@@ -121,7 +118,7 @@ impl Supply {
                 let most = self.items.min(self.timed);
                 let fits =
                     |lower: &Quantile| lower.part() < quantile.part() && lower.samples_for(SAMPLES_BEYOND) <= most;
-                let lower = LOWER.iter().filter_map(|name| Quantile::named(name)).find(fits);
+                let lower = (50..100).rev().filter_map(|percent| Quantile::named(&format!("p{percent}"))).find(fits);
                 lower.map(|lower| Metric::Time(series, Stat::Percentile(lower)).to_string())
             }
             _ => None,
@@ -196,7 +193,7 @@ mod tests {
             shortage("response_p99 < 250ms", 100_000_000, Some((500, 11))).as_deref(),
             Some(
                 "response_p99 < 250ms needs 10,000 samples and this run makes at most 5,000, so it cannot pass. \
-                 Use -d 23s, or response_p95"
+                 Use -d 23s, or response_p98"
             )
         );
         assert_eq!(shortage("response_p99 < 250ms", 100_000_000, Some((500, 21))), None);

@@ -86,6 +86,13 @@ impl Ledger {
         self.items.dealt().saturating_add(self.not_attempted).saturating_add(self.lost) == self.planned
     }
 
+    /// Return the number of items that the good ones are a part of: those planned, or those tried in a run that its time limits, whose
+    /// range may be larger than any time.
+    #[must_use]
+    pub const fn wanted(&self, is_timed: bool) -> u64 {
+        if is_timed { self.items.begun() } else { self.planned }
+    }
+
     /// True if its shard had more to do when it ended.
     #[must_use]
     pub const fn has_more(&self) -> bool {

@@ -31,6 +31,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let of_requests = || "of requests".to_owned();
     let failed = error_share(report).map_or_else(|| "-".to_owned(), rounded_percent);
     let mut figures = vec![
+        figure("got", got(report), got_besides(report)),
         figure("good", per_s(totals.good_per_s(&report.ledger)), format!("responses, over {}", measured_time(report))),
         figure("errors", failed.clone(), causes_in_words(report).unwrap_or_else(of_requests)),
     ];
@@ -38,7 +39,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let ledger = &report.ledger;
     let items_failed = rounded_percent(ledger.failed as f64 / ledger.completed().max(1) as f64);
     if totals.retries > 0 && ledger.failed > 0 && items_failed != failed {
-        figures[1].value = format!("{failed} of requests");
+        figures[2].value = format!("{failed} of requests");
         figures.push(figure(
             "failed",
             format!("{items_failed} of items"),
@@ -74,6 +75,24 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let cpu = cpu_us_per_attempt(report).map_or_else(|| "-".to_owned(), micros);
     figures.push(figure("client CPU per request", cpu, format!("all {}s", report.shard_word())));
     figures
+}
+
+/// Good items of those wanted: `246 of 400 items (61.5 %)`.
+#[must_use]
+pub fn got(report: &Report) -> String {
+    let is_timed = report.plan.run.duration.is_some();
+    let (ok, wanted) = (report.ledger.ok, report.ledger.wanted(is_timed));
+    let tried = if is_timed { " tried" } else { "" };
+    let share = if wanted == 0 { "-".to_owned() } else { rounded_percent(ok as f64 / wanted as f64) };
+    format!("{} of {} items{tried} ({share})", grouped(ok), grouped(wanted))
+}
+
+/// Items that ended otherwise, by state.
+fn got_besides(report: &Report) -> String {
+    let is_timed = report.plan.run.duration.is_some();
+    let is_told = |name: &str| name != "ok" && !(is_timed && name == "not_attempted");
+    let others = report.ledger.states().filter(|(name, _, n)| *n > 0 && is_told(name));
+    others.map(|(_, state, n)| format!("{} {state}", grouped(n))).collect::<Vec<_>>().join(", ")
 }
 
 fn times(report: &Report) -> Vec<Figure> {

@@ -3,7 +3,7 @@
 use super::failures::{causes, causes_in_words, causes_named, clause, cut_off_share, remedy, said, suspect};
 use super::merged;
 use super::outcome::shortfall;
-use super::rows::{IDLE, ended_in_warmup, is_unsent, limits};
+use super::rows::{IDLE, adaptive_pace, ended_in_warmup, is_unsent, limits};
 use super::stalls::{Stalls, notable, stalls};
 use crate::run::report::{
     BinRow, BindingReport, GroupRow, IntervalRow, LimitWords, Report, ShardReport, Validity, Verdict,
@@ -371,20 +371,16 @@ fn throttling(report: &Report) -> Option<String> {
     is_target_s.then(|| limited() + &allowed(report))
 }
 
-/// Advice on a target that throttles. The rate of good responses is higher than what it sustains by its initial burst, and lower by pauses.
+/// Advice on a target that throttles. The rate of good responses is no limit of it: an initial burst raises that, and pauses lower it. Only
+/// the rate that `--adaptive` learnt is one.
 fn allowed(report: &Report) -> String {
-    let good_per_s = report.totals.good_per_s(&report.ledger);
-    let good = format!("{}/s were good here, the initial burst included", decimal(good_per_s));
-    let set = match report.plan.run.pace_flag() {
-        None => "Set a --rate".to_owned(),
-        Some("--rate") => "Lower --rate".to_owned(),
-        Some(flag) => return format!("Lower {flag}: {good}"),
-    };
-    let adaptive = match report.plan.run.throttling.adaptive {
-        None => ", or use --adaptive, which finds the rate",
-        Some(_) => "",
-    };
-    format!("{set} ({good}){adaptive}")
+    let flag = report.plan.run.pace_flag();
+    let set = flag.map_or_else(|| "Set a --rate".to_owned(), |flag| format!("Lower {flag}"));
+    match (adaptive_pace(report), report.plan.run.throttling.adaptive) {
+        (Some(pace), _) => format!("{set} (the target takes about {}/s)", decimal(pace)),
+        (None, None) if matches!(flag, None | Some("--rate")) => set + ", or use --adaptive, which finds the rate",
+        (None, _) => set,
+    }
 }
 
 /// A target that does not have much of what it was asked for.

@@ -97,7 +97,7 @@ fn gates(report: &Report, ok: Option<bool>) -> Vec<&GateReport> {
 fn severity(report: &Report) -> Severity {
     let verdict = report.validity.verdict;
     let failed = error_share(report).unwrap_or(0.0);
-    let is_without_answer = !is_unsent(report) && report.ledger.ok + report.ledger.not_found == 0;
+    let is_without_answer = !is_unsent(report) && report.ledger.ok == 0;
     match () {
         () if !gates(report, Some(false)).is_empty() || verdict == Verdict::Incomplete => Severity::Bad,
         () if failed >= thresholds::MOST_FAILED || is_without_answer => Severity::Bad,

@@ -34,7 +34,8 @@ const LATER: &str = "\nidle: nothing was left to send, or only retries that wait
 /// Return the summary of a run: names and values of one or several lines.
 pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let totals = &report.totals;
-    let mut rows = vec![("target", report.plan.run.target.clone()), ("items", ledger(report)), ("rate", rate(report))];
+    let mut rows = vec![("got", super::got(report)), ("target", report.plan.run.target.clone())];
+    rows.extend([("items", ledger(report)), ("rate", rate(report))]);
     rows.extend(report.saved.as_ref().map(|crawl| ("saved", saved::row(crawl))));
     rows.extend(report.merged.as_ref().map(|parts| ("parts", merged::row(parts))));
     rows.extend(report.robots.as_ref().map(|robots| ("robots.txt", robots_row(robots, &report.ledger))));
@@ -62,6 +63,9 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     }
     if totals.throttled > 0 || report.throttling.pauses > 0 {
         rows.push(("throttling", throttling(report)));
+    }
+    if let Some(pace) = adaptive_pace(report) {
+        rows.push(("adaptive", format!("the target takes about {}/s (learnt from throttling)", decimal(pace))));
     }
     if let Some(schedule) = &report.schedule {
         rows.push(("schedule", times::schedule(report, schedule)));
@@ -182,6 +186,15 @@ pub(super) fn ended_in_warmup(report: &Report) -> Option<String> {
     let is_over = duration_s > warm_s;
     (!is_over)
         .then(|| format!("the run ended after {}, within its warm-up of {}", seconds(duration_s), seconds(warm_s)))
+}
+
+/// Rate that `--adaptive` learnt, requests per second: the median of the seconds in the second half of those with one, because it searches
+/// above the limit first and probes above it later. None of a target that never throttled.
+pub(super) fn adaptive_pace(report: &Report) -> Option<f64> {
+    let paces: Vec<f64> = report.intervals.iter().filter_map(|row| row.pace_per_s).collect();
+    let mut late = paces[paces.len() / 2..].to_vec();
+    late.sort_by(f64::total_cmp);
+    late.get(late.len() / 2).copied()
 }
 
 fn retries(report: &Report) -> String {

@@ -127,8 +127,8 @@ fn abandoned(report: &Report) -> String {
         return String::new();
     }
     format!(
-        " {} of the items ({}) were abandoned because the target throttled them: use a lower --rate, fewer connections (-c) or a \
-         larger --retry-budget.",
+        " {} of the items ({}) were abandoned because the target throttled them: use a lower --rate or fewer \
+         connections (-c).",
         rounded_percent(abandoned as f64 / ended as f64),
         grouped(abandoned)
     )
