@@ -469,7 +469,7 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn templates(&self) -> u32 {
-        u32::try_from(self.spec.targets.templates().len()).unwrap_or(u32::MAX)
+        u32::try_from(self.spec.targets.templates(self.spec.request.method()).len()).unwrap_or(u32::MAX)
     }
 
     fn template(&self, id: u64) -> u32 {

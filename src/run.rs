@@ -308,8 +308,10 @@ fn crawl(
         environment: Environment::read(resolved.placement),
     });
     let targets = &resolved.spec.targets;
-    let hosts: Vec<String> = targets.hosts().iter().map(|host| format!("{}:{}", host.name(), host.port())).collect();
-    let (templates, ips) = (targets.templates(), resolved.spec.local_ips.as_ref());
+    let hosts: Vec<String> =
+        targets.hosts().iter().map(|host| format!("{}:{}", host.local_name(), host.port())).collect();
+    let templates = targets.templates(resolved.spec.request.method());
+    let ips = resolved.spec.local_ips.as_ref();
     report.name_groups(|group| {
         let number = group.number()?;
         match group {

@@ -73,6 +73,9 @@ pub const REQUESTS_PER_CONNECTION: &str = "requests_per_connection";
 /// The key of a workload's setting that holds the source addresses of its connections, as they were typed.
 pub const LOCAL_IPS: &str = "local_ips";
 
+/// The key of a workload's setting that says if requests have no place for the ID, so that every item requests the same.
+pub const SAME_REQUEST: &str = "same_request";
+
 /// The longest ramp: its arithmetic is exact up to here.
 const LONGEST_RAMP: Duration = Duration::from_hours(24);
 

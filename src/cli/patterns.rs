@@ -36,7 +36,7 @@ Examples:
   With 50 connections and 100 requests a second, as Markdown:
     crawlmark patterns -c 50 -R 100 --markdown --out patterns
   Your own target:
-    crawlmark patterns -- http://127.0.0.1:8080/items";
+    crawlmark patterns -- 'http://127.0.0.1:8080/items/{id}'";
 
 /// Arguments of `patterns`.
 #[derive(Debug, Args)]

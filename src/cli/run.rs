@@ -107,7 +107,7 @@ reached, the run is refused.";
 const BODY: &str = "\
 Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
 
-{id} in a body is replaced by the ID; a URL without {id} is then used as it is.
+{id} in a body is replaced by the ID.
 
   crawlmark run 'http://127.0.0.1:8080/search' --body 'item={id}'";
 
@@ -124,9 +124,10 @@ The format is found by the content; - is standard input. At most 256 MiB and
               seconds, or a time (RFC 3339).
   vegeta      METHOD URL, header lines, @FILE for a body, a blank line
   HAR         as browsers save it, without headers such as Host and Connection
-  access log  common or combined. Only GET, HEAD and OPTIONS are sent; other
-              lines are left out and counted. Requests of one second are
-              spread evenly over it.
+  access log  common or combined. Only GET, HEAD and OPTIONS are sent. Requests
+              of one second are spread evenly over it.
+
+What cannot be sent again of a HAR file or an access log is left out and counted.
 
 {id} in a URL, a header or a body is replaced by the ID. --method, --header and --body fill
 in what a line leaves out. Paths without a host are appended to the URL.
@@ -168,7 +169,7 @@ the schedule is delayed, and the report says by how much. --connections
 limits requests in flight. Set it to at least RATE x the longest response
 time; otherwise you measure the wait for a connection.
 
-  crawlmark run http://127.0.0.1:8080/items --rate 2000 -d 30s \\
+  crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 2000 -d 30s \\
       --arrivals constant -c 1000 --warmup 5s";
 
 const PACING: &str = "\
@@ -322,7 +323,8 @@ impl FromStr for OutputFormat {
 pub struct RunArgs {
     /// Target URL, with {id} for the ID [default: the bundled target]
     ///
-    /// Without {id}, /{id} is appended to the path.
+    /// Without {id}, each item requests the same URL. Names outside ASCII are sent as xn--, and characters that a request line cannot hold
+    /// percent-encoded; all else as typed.
     // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(conflicts_with = "urls")]
     pub url: Option<String>,

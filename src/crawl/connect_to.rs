@@ -33,7 +33,7 @@ impl ConnectTo {
     /// Host and port to connect to instead of those of `host`.
     #[must_use]
     pub fn destination<'a>(&'a self, host: &'a Host) -> (&'a str, u16) {
-        (self.to_host.as_deref().unwrap_or(host.name()), self.to_port.unwrap_or(host.port()))
+        (self.to_host.as_deref().unwrap_or(host.local_name()), self.to_port.unwrap_or(host.port()))
     }
 }
 
@@ -60,7 +60,9 @@ impl FromStr for ConnectTo {
         if [host.1, port.1, to_host.1].contains(&true) || !to_port.1 {
             return Err(bad());
         }
-        let name = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        // As hosts of URLs are named; an address has no brackets here.
+        let ascii = |text: &str| url::Host::parse(text).map_or_else(|_| text.to_owned(), |host| host.to_string());
+        let name = |text: &str| Some(text).filter(|text| !text.is_empty()).map(ascii);
         let number = |text: &str| match text {
             "" => Ok(None),
             digits => digits.parse().ok().filter(|port| *port > 0).map(Some).ok_or_else(bad),

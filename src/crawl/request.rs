@@ -420,7 +420,7 @@ mod tests {
     }
 
     fn writer(urls: &[&str], shape: &RequestShape) -> Writer {
-        let targets = Targets::collect(urls.iter().map(|url| Template::as_written(url))).unwrap();
+        let targets = Targets::collect(urls.iter().map(|url| url.parse::<Template>())).unwrap();
         Writer::new(shape, &Arc::new(targets))
     }
 

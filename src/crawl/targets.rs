@@ -8,6 +8,7 @@ use std::collections::hash_map::Entry;
 
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::stats::MOST_GROUPS;
+use http::Method;
 use http::header::{HeaderValue, InvalidHeaderValue};
 
 use super::ids::mixed;
@@ -33,8 +34,8 @@ pub struct Targets {
     lines: Vec<UrlLine>,
     /// Number of the template of each line.
     line_templates: Vec<u8>,
-    /// The first templates by number: host and pattern.
-    templates: Vec<(u32, String)>,
+    /// The first templates by number: host, method if not that of the flags, and pattern.
+    templates: Vec<(u32, Option<Method>, String)>,
     /// Requests of lines that are not as the flags say.
     shapes: Vec<RequestShape>,
     /// Number of the shape of each line, [`NO_SHAPE`] without one; empty if no line has one.
@@ -76,11 +77,13 @@ pub struct Line {
     pub template: Template,
     /// Its method, headers and body; none for those of the flags.
     pub shape: Option<RequestShape>,
+    /// Its method; none for that of the flags.
+    pub method: Option<Method>,
 }
 
 impl From<Template> for Line {
     fn from(template: Template) -> Self {
-        Self { template, shape: None }
+        Self { template, shape: None, method: None }
     }
 }
 
@@ -117,9 +120,11 @@ impl Scheme {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     scheme: Scheme,
+    /// With the zone of an IPv6 address.
     name: String,
     port: u16,
     header: HeaderValue,
+    origin: String,
 }
 
 /// Use of the ID in a request.
@@ -153,9 +158,15 @@ pub(super) struct RequestTarget<'a> {
 }
 
 impl Host {
-    /// Its name or address, without brackets, as it was first written.
+    /// Its name in ASCII or its address, without brackets or zone: as other machines know it.
     #[must_use]
     pub fn name(&self) -> &str {
+        self.name.split('%').next().unwrap_or_default()
+    }
+
+    /// Its name, or its address with its zone: as this machine finds it.
+    #[must_use]
+    pub fn local_name(&self) -> &str {
         &self.name
     }
 
@@ -173,8 +184,8 @@ impl Host {
 
     /// Its scheme, name and port, as a URL begins.
     #[must_use]
-    pub fn origin(&self) -> String {
-        [self.scheme.prefix(), self.header.to_str().unwrap_or_default()].concat()
+    pub fn origin(&self) -> &str {
+        &self.origin
     }
 
     /// Its `Host` header.
@@ -184,8 +195,7 @@ impl Host {
 }
 
 impl Targets {
-    /// The lines in their order. Hosts are told apart by scheme, name, without regard to case, and port; they are numbered as
-    /// they come.
+    /// The lines in their order. Hosts are told apart by scheme, name and port; they are numbered as they come.
     ///
     /// # Errors
     /// The first error of `lines`.
@@ -193,7 +203,7 @@ impl Targets {
         lines: impl IntoIterator<Item = Result<L, E>>,
     ) -> Result<Self, E> {
         let mut numbers: HashMap<(Scheme, String, u16), u32> = HashMap::new();
-        let mut patterns: HashMap<(u32, String), u8> = HashMap::new();
+        let mut patterns: HashMap<(u32, Option<Method>, String), u8> = HashMap::new();
         let mut targets = Self {
             hosts: Vec::new(),
             paths: String::new(),
@@ -208,9 +218,9 @@ impl Targets {
         };
         let mut shapes: HashMap<RequestShape, u32> = HashMap::new();
         for line in lines {
-            let Line { template, shape } = line?.into();
+            let Line { template, shape, method } = line?.into();
             let number = u32::try_from(targets.hosts.len()).unwrap_or(u32::MAX);
-            let host = match numbers.entry((template.scheme(), template.host().to_ascii_lowercase(), template.port())) {
+            let host = match numbers.entry((template.scheme(), template.host().to_owned(), template.port())) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
                     let url = |error: InvalidHeaderValue| {
@@ -218,7 +228,7 @@ impl Targets {
                     };
                     let header = HeaderValue::from_str(template.authority()).map_err(url)?;
                     let (scheme, name, port) = (template.scheme(), template.host().to_owned(), template.port());
-                    targets.hosts.push(Host { scheme, name, port, header });
+                    targets.hosts.push(Host { scheme, name, port, header, origin: template.origin().to_owned() });
                     *new.insert(number)
                 }
             };
@@ -226,7 +236,8 @@ impl Targets {
                 targets.first = template.to_string();
             }
             let (before, after) = template.path();
-            let key = (host, pattern(&[before, after.map_or("", |_| PLACE), after.unwrap_or_default()].concat()));
+            let path = [before, after.map_or("", |_| PLACE), after.unwrap_or_default()].concat();
+            let key = (host, method, pattern(&path));
             let number = patterns.get(&key).copied().unwrap_or_else(|| {
                 let next = u8::try_from(patterns.len()).unwrap_or(u8::MAX);
                 if patterns.len() < MOST_GROUPS {
@@ -335,13 +346,15 @@ impl Targets {
     }
 
     /// The templates of the URLs without secrets, in the order of their numbers, and those beyond the first
-    /// [`MOST_GROUPS`] as one. With their hosts if there are several.
+    /// [`MOST_GROUPS`] as one. With their methods and hosts if there are several; `of_flags` is the method of lines without one.
     #[must_use]
-    pub fn templates(&self) -> Vec<String> {
-        let has_one = self.hosts.len() < 2;
-        let name = |(host, pattern): &(u32, String)| match self.hosts.get(*host as usize).filter(|_| !has_one) {
-            Some(host) => redact::url(&format!("{}:{}{pattern}", host.name, host.port)),
-            None => redact::url(pattern),
+    pub fn templates(&self, of_flags: &Method) -> Vec<String> {
+        let has_methods = self.templates.iter().any(|(_, method, _)| method.is_some());
+        let name = |(host, method, pattern): &(u32, Option<Method>, String)| {
+            let host = self.hosts.get(*host as usize).filter(|_| self.hosts.len() > 1);
+            let host = host.map_or_else(String::new, |host| format!("{}:{}", host.name, host.port));
+            let url = redact::url(&(host + pattern));
+            if has_methods { format!("{} {url}", method.as_ref().unwrap_or(of_flags)) } else { url }
         };
         let others = self.line_templates.iter().any(|number| usize::from(*number) >= self.templates.len());
         self.templates.iter().map(name).chain(others.then(|| "all others".to_owned())).collect()
@@ -422,7 +435,7 @@ mod tests {
     use super::*;
 
     fn targets(lines: &[&str]) -> Targets {
-        Targets::collect(lines.iter().map(|line| Template::as_written(line))).unwrap()
+        Targets::collect(lines.iter().map(|line| line.parse::<Template>())).unwrap()
     }
 
     #[test]
@@ -458,17 +471,25 @@ mod tests {
         let numbers: Vec<u32> = (0..6).map(|id| one_host.template_of(id)).collect();
         assert_eq!(numbers, [0, 0, 1, 2, 1, 3]);
         let named = ["/x/{id}?page&token", "/v2/users/{id}/feed", "/v2/users/deadbeef/feed", "/"];
-        assert_eq!(one_host.templates(), named);
-        assert_eq!(targets(&["http://a/x/1", "http://b:81/x/2"]).templates(), ["a:80/x/{id}", "b:81/x/{id}"]);
+        assert_eq!(one_host.templates(&Method::GET), named);
+        let two_hosts = targets(&["http://a/x/1", "http://b:81/x/2"]);
+        assert_eq!(two_hosts.templates(&Method::GET), ["a:80/x/{id}", "b:81/x/{id}"]);
+        let lines = [("1", None), ("2", Some(Method::PUT)), ("3", Some(Method::DELETE)), ("4", Some(Method::PUT))];
+        let methods = Targets::collect::<_, TemplateError>(
+            lines.map(|(id, method)| Ok(Line { method, ..format!("http://a/x/{id}").parse::<Template>()?.into() })),
+        )
+        .unwrap();
+        assert_eq!(methods.templates(&Method::GET), ["GET /x/{id}", "PUT /x/{id}", "DELETE /x/{id}"]);
+        assert_eq!((0..4).map(|id| methods.template_of(id)).collect::<Vec<_>>(), [0, 1, 2, 1]);
         // Beyond the first ones they are one.
         let lines: Vec<String> = (0..100).map(|n| format!("http://a/p{n}/1")).collect();
         let many = targets(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!((many.templates().len(), many.template_of(63), many.template_of(99)), (65, 63, 64));
+        assert_eq!((many.templates(&Method::GET).len(), many.template_of(63), many.template_of(99)), (65, 63, 64));
     }
 
     #[test]
     fn one_line_is_what_was_typed() {
-        let one = Targets::one(&"http://h/items".parse().unwrap()).unwrap();
+        let one = Targets::one(&"http://h/items/{id}".parse().unwrap()).unwrap();
         assert_eq!((one.to_string(), one.of(7).after), ("http://h/items/{id}".to_owned(), Some("")));
         assert_eq!(targets(&["http://h/items"]).asks_ids(), IdUse::No);
     }
@@ -500,8 +521,7 @@ mod tests {
     #[test]
     fn many_lines_cost_little() {
         let lines = 100_000;
-        let many =
-            Targets::collect((0..lines).map(|i| Template::as_written(&format!("http://h{}/p{i}", i % 3)))).unwrap();
+        let many = Targets::collect((0..lines).map(|i| format!("http://h{}/p{i}", i % 3).parse::<Template>())).unwrap();
         let bytes =
             many.paths.capacity() + many.lines.capacity() * size_of::<UrlLine>() + many.line_templates.capacity();
         assert!(bytes / lines < 32, "{bytes}");

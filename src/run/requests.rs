@@ -37,6 +37,9 @@ const STDIN: &str = "-";
 /// Largest file, bytes. It is in memory while it is read, beside about 500 bytes per request.
 const MOST_BYTES: u64 = 256 << 20;
 
+/// Lines in which one of an access log is looked for: the first ones may be another program's.
+const LOOKED_AT: usize = 100;
+
 /// Most requests of a file.
 const MOST_REQUESTS: usize = 2_000_000;
 
@@ -152,6 +155,8 @@ struct Parsed {
     entries: Vec<RecordedRequest>,
     /// Number of lines or entries that are no request which can be sent again, and the first of them with its reason.
     skipped: Option<(usize, String)>,
+    /// True if another program wrote the file: what cannot be sent is skipped, and refuses no file.
+    is_recording: bool,
 }
 
 impl Parsed {
@@ -198,13 +203,13 @@ fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
         let is_har = object.trim_ascii_start().starts_with(b"\"log\"");
         return if is_har { har::parse(text) } else { json_lines::parse(text) };
     }
-    let mut content = lines(text).map(|(_, line)| line).filter(|line| !line.is_empty() && !line.starts_with(b"#"));
-    let Some(first) = content.next() else { return Err(RequestsError::Empty(String::new())) };
+    let content = || lines(text).map(|(_, line)| line).filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    let Some(first) = content().next() else { return Err(RequestsError::Empty(String::new())) };
     let mut words = first.split(u8::is_ascii_whitespace);
     let is_method = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_uppercase);
     match () {
         // First: the name of a host may look like a method, but no target has the time of a log.
-        () if access_log::is_line(first) => access_log::parse(text),
+        () if content().take(LOOKED_AT).any(access_log::is_line) => access_log::parse(text),
         () if words.next().is_some_and(is_method) && words.next().is_some() => vegeta::parse(text),
         () => Err(RequestsError::Unknown),
     }
@@ -215,8 +220,20 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (FilePosition, &[u8])> {
     text.split(|byte| *byte == b'\n').enumerate().map(|(at, line)| (FilePosition::Line(at + 1), line.trim_ascii()))
 }
 
-fn build(parsed: Parsed, base: Option<&Template>, shape: &RequestShape) -> Result<RequestFile, RequestsError> {
-    let Parsed { entries, skipped } = parsed;
+fn build(mut parsed: Parsed, base: Option<&Template>, shape: &RequestShape) -> Result<RequestFile, RequestsError> {
+    let origin = base.map(origin).transpose()?;
+    let mut lines = Vec::with_capacity(parsed.entries.len());
+    for entry in std::mem::take(&mut parsed.entries) {
+        match line(&entry, origin, shape) {
+            Ok(line) => {
+                lines.push(line);
+                parsed.entries.push(entry);
+            }
+            Err(RequestsError::Request { why, .. }) if parsed.is_recording => parsed.skip(entry.place, &why),
+            Err(error) => return Err(error),
+        }
+    }
+    let Parsed { entries, skipped, .. } = parsed;
     let skipped = skipped.map(|(count, first)| {
         let are = if count == 1 {
             "line or entry cannot be sent again and is"
@@ -228,37 +245,40 @@ fn build(parsed: Parsed, base: Option<&Template>, shape: &RequestShape) -> Resul
     if entries.is_empty() {
         return Err(RequestsError::Empty(skipped.map(|skipped| format!(": {skipped}")).unwrap_or_default()));
     }
-    let origin = base.map(origin).transpose()?;
     if origin.is_some() && entries.iter().all(|entry| !entry.url.starts_with('/')) {
         return Err(RequestsError::UselessUrl);
     }
     let has_weights = entries.iter().any(|entry| entry.weight.is_some());
     let weights = has_weights.then(|| entries.iter().map(|entry| entry.weight.unwrap_or(1)).collect());
     let times = time::since_first(&entries)?;
-    let lines = entries.into_iter().map(|entry| line(entry, origin.as_deref(), shape)).collect::<Result<_, _>>()?;
     Ok(RequestFile { lines, weights, times, skipped })
 }
 
 /// Return scheme and host of the URL that paths are appended to.
-fn origin(base: &Template) -> Result<String, RequestsError> {
-    let origin = format!("{}{}", base.scheme().prefix(), base.authority());
-    if base.path() == ("/", None) { Ok(origin) } else { Err(RequestsError::LongUrl(origin)) }
+fn origin(base: &Template) -> Result<&str, RequestsError> {
+    if base.path() == ("/", None) { Ok(base.origin()) } else { Err(RequestsError::LongUrl(base.origin().to_owned())) }
 }
 
-fn line(entry: RecordedRequest, origin: Option<&str>, shape: &RequestShape) -> Result<Line, RequestsError> {
-    let RecordedRequest { place, method, mut url, headers, body, .. } = entry;
-    if url.starts_with('/') {
-        url.insert_str(0, origin.ok_or_else(|| RequestsError::NoHost(place.to_string()))?);
+fn line(entry: &RecordedRequest, origin: Option<&str>, shape: &RequestShape) -> Result<Line, RequestsError> {
+    let RecordedRequest { place, method, url, headers, body, .. } = entry;
+    let origin = match origin {
+        _ if !url.starts_with('/') => "",
+        None => return Err(RequestsError::NoHost(place.to_string())),
+        Some(origin) => origin,
+    };
+    let template: Template =
+        [origin, url].concat().parse().map_err(|error: TemplateError| place.failed(error.to_string()))?;
+    if method.is_none() && headers.is_empty() && body.is_none() {
+        return Ok(template.into());
     }
-    let template = Template::as_written(&url).map_err(|error| place.failed(error.to_string()))?;
-    let is_as_flags_say = method.is_none() && headers.is_empty() && body.is_none();
     // As with flags: a body is meant to be posted.
     let posts = method.is_none() && body.is_some() && *shape.method() == Method::GET;
-    let method = method.or_else(|| posts.then(|| Method::POST.to_string()));
-    let own = || shape.own(method.as_deref(), &headers, body);
+    let method = if posts { Some(Method::POST.as_str()) } else { method.as_deref() };
     // Errors of flags begin with their dashes.
     let failed = |error: ShapeError| place.failed(error.to_string().trim_start_matches("--"));
-    Ok(Line { template, shape: if is_as_flags_say { None } else { Some(own().map_err(failed)?) } })
+    let own = shape.own(method, headers, body.clone()).map_err(failed)?;
+    let method = Some(own.method().clone()).filter(|method| method != shape.method());
+    Ok(Line { template, shape: Some(own), method })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawlmark_harness::plan::{
-    Arrivals, LOCAL_IPS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, Recorded, RunPlan,
+    Arrivals, LOCAL_IPS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, Recorded, RunPlan, SAME_REQUEST,
 };
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
@@ -103,9 +103,7 @@ impl Resolved {
 
 impl BundledTarget {
     fn template_at(&self, address: SocketAddr) -> Result<Template, Error> {
-        let (before, after) = self.template.path();
-        let after = after.unwrap_or_default();
-        format!("{}{address}{before}{{id}}{after}", self.template.scheme().prefix()).parse().map_err(usage)
+        format!("{}{address}{BUNDLED_PATH}", self.template.scheme().prefix()).parse().map_err(usage)
     }
 }
 
@@ -128,6 +126,9 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let expect = choose_expectations(&args, bundled_template.is_some(), &method)?;
     let mut workload = workload(&args, (method, &request), &expect);
     note_what_is_rare(&args, &targets, &mut workload);
+    if targets.lines() == 1 && targets.asks_ids() == IdUse::No && !request.has_id() {
+        workload.insert(SAME_REQUEST.to_owned(), "true".to_owned());
+    }
     let mut proxies = proxies::choose(&args, &targets, bundled_template.is_some(), &mut workload)?;
     let request = request.withholding(proxies.iter().flat_map(Proxies::secrets));
     let ((mut addresses, unresolved), bundled) = match bundled_template {

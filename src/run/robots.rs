@@ -162,7 +162,7 @@ struct Fetched {
 fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<'_, '_>) -> Result<Fetched, Error> {
     let (scratch, spec) = (scratch(place)?, &resolved.spec);
     let hosts = spec.targets.hosts();
-    let lines = hosts.iter().map(|host| Template::as_written(&(host.origin() + "/robots.txt")));
+    let lines = hosts.iter().map(|host| format!("{}/robots.txt", host.origin()).parse::<Template>());
     let targets = Targets::collect(lines).map_err(|error| Error::Usage(error.to_string()))?;
     let saved = Saved {
         fields: "id,status,outcome,body".parse::<Fields>().map_err(Error::Usage)?,
@@ -219,7 +219,7 @@ fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<
         let (status, outcome) = found[*number].unwrap_or((None, RobotsOutcome::Unreachable));
         let rules = fetched.rules[*number].as_ref();
         RobotsHost {
-            host: hosts[*number].origin(),
+            host: hosts[*number].origin().to_owned(),
             status,
             outcome,
             crawl_delay_s: rules.and_then(Robots::crawl_delay).map(|delay| delay.as_secs_f64()),

@@ -182,7 +182,6 @@ fn what_is_no_target_is_refused() {
         (&["localhost:9/x"], "did you mean http://localhost:9/x?"),
         (&["http://127.0.0.1:x/"], "`x` is not a port"),
         (&["http://::1:9/"], "in brackets"),
-        (&["http://127.0.0.1/a b"], "%20"),
         (&["http://127.0.0.1/{ID}"], "write {id} where the ID goes"),
         (&["http://127.0.0.1/{}"], "write {id} where the ID goes"),
         (&["http://127.0.0.1/{id"], "write {id} where the ID goes"),

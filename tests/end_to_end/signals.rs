@@ -193,7 +193,7 @@ fn c6_a_killed_shard_makes_the_run_incomplete_and_costs_its_own_items_only() {
         }
     };
     let report = with_server(serve, |address| {
-        let run = Run::start(format!("http://{address}/ --ids 0..1k --shards 2 -c 8 --timeout 1h").split(' '));
+        let run = Run::start(format!("http://{address}/{{id}} --ids 0..1k --shards 2 -c 8 --timeout 1h").split(' '));
         wait_for("the second shard to be stuck", || (held.load(Ordering::SeqCst) == 4).then_some(()));
         signal(run.shard(1), Signal::SIGKILL);
         released.store(true, Ordering::SeqCst);

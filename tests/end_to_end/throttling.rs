@@ -329,7 +329,7 @@ fn what_was_given_to_a_shard_that_had_ended_is_not_lost() {
     };
     let report = with_server(serve, |address| {
         let flags = "--ids 0..100 --shards 2 -c 4 -d 2s --shard-deadline 1h --timeout 1h";
-        let run = Run::start(format!("http://{address}/ {flags}").split(' '));
+        let run = Run::start(format!("http://{address}/{{id}} {flags}").split(' '));
         wait_for("the first shard to be full", || (is_full.load(Ordering::SeqCst) == 2).then_some(()));
         let (first, second) = (run.shard(0), run.shard(1));
         signal(first, Signal::SIGSTOP);

@@ -84,6 +84,17 @@ fn every_line_of_a_list_is_asked_once() {
 }
 
 #[test]
+fn a_url_without_an_id_is_the_request_of_every_item() {
+    let target = Target::start("--processes 1");
+    let report = crawl(&format!("{}/items/7?caf\u{e9}=\"1\" -n 20 --shards 2 -c 2", target.origin()));
+    report.assert_states(&[("ok", 20)]);
+    assert_eq!(report.text("/plan/target"), format!("{}/items/7?caf%C3%A9=%221%22", target.origin()));
+    assert_eq!(*report.at("/plan/workload/same_request"), json!("true"));
+    let books = target.stop();
+    assert_eq!((book(&books, "/requests"), book(&books, "/unique_ids")), (20, 1), "{books}");
+}
+
+#[test]
 fn items_go_round_the_templates() {
     let targets = [Target::start("--processes 1"), Target::start("--processes 1")];
     let report =

@@ -297,7 +297,7 @@ fn crawl(
     let rules = vec![Some(Robots::from_access(rules, Agent::Exact("x"))); LINES.len()];
     let spec = CrawlSpec {
         addresses: vec![vec![SocketAddr::from(([192, 0, 2, 1], 80))]; LINES.len()],
-        targets: Arc::new(Targets::collect(LINES.map(|(url, _)| Template::as_written(url))).unwrap()),
+        targets: Arc::new(Targets::collect(LINES.map(|(url, _)| url.parse::<Template>())).unwrap()),
         request: RequestShape::new(method, &headers, Bytes::from(body)).unwrap(),
         expect: Expectations::default(),
         timeout: Duration::from_secs(10),
@@ -380,7 +380,7 @@ proptest! {
 
     #[test]
     fn any_location_is_a_path_of_a_host_or_refused(location in "\\PC{0,30}", tail in "[a-z./:@\\[\\]?#% ]{0,30}") {
-        let hosts = Targets::collect(LINES.map(|(url, _)| Template::as_written(url))).unwrap();
+        let hosts = Targets::collect(LINES.map(|(url, _)| url.parse::<Template>())).unwrap();
         let redirects = Redirects::among(hosts.hosts());
         for text in [location, format!("http://{tail}"), format!("//a.test{tail}"), tail] {
             if let Ok((host, path)) = redirects.resolve(text.as_bytes(), (0, "/b/c")) {
@@ -410,7 +410,7 @@ fn a_redirect_that_is_not_followed_has_a_reason() {
 #[test]
 fn a_host_that_is_refused_is_named_without_secrets_and_one_of_the_plan_is_found_however_it_is_written() {
     let urls = ["http://a.test/", "https://127.1/", "http://[0:0::1]:81/"];
-    let targets = Targets::collect(urls.map(Template::as_written)).unwrap();
+    let targets = Targets::collect(urls.map(|url| url.parse::<Template>())).unwrap();
     let redirects = Redirects::among(targets.hosts());
     let refused = |name: &str| Err(RedirectRefusal::OtherHost(name.to_owned()));
     for (location, resolved) in [

@@ -40,14 +40,14 @@ struct Urls {
 
 impl Urls {
     fn of(manifest: &Manifest) -> Option<Self> {
-        let template = Template::as_written(&manifest.target).ok()?;
+        let template = manifest.target.parse().ok()?;
         let format = manifest.workload.get("id_format").map(|format| IdFormat::from_str(format));
         Some(Self { template, format: format.transpose().ok()? })
     }
 
     fn url(&self, id: u64) -> String {
         let (before, after) = self.template.path();
-        let mut url = [self.template.scheme().prefix(), self.template.authority(), before].concat();
+        let mut url = [self.template.origin(), before].concat();
         if let Some(after) = after {
             let mut digits = Vec::new();
             IdFormat::write_or_plain(self.format, id, &mut digits);

@@ -34,11 +34,11 @@ pub fn check(bytes: &[u8]) {
 
 fn read(bytes: &[u8]) -> Result<RequestFile, RequestsError> {
     let parsed = parse(bytes)?;
-    let base = Template::as_written("http://h").map_err(RequestsError::Template)?;
+    let base = "http://h".parse::<Template>()?;
     let has_paths = parsed.entries.iter().any(|entry| entry.url.starts_with('/'));
     let places = parsed.entries.len();
     let file = build(parsed, has_paths.then_some(&base), &shape())?;
-    assert_eq!(file.lines.len(), places);
+    assert!(file.lines.len() <= places);
     Ok(file)
 }
 
@@ -51,7 +51,7 @@ fn check_read(file: &RequestFile) {
     for line in &file.lines {
         let (before, after) = line.template.path();
         let url = [line.template.authority(), before, after.unwrap_or_default()].concat();
-        assert!(!url.contains([' ', '\r', '\n']), "{url:?} would end a line of its request");
+        assert!(url.bytes().all(|byte| byte.is_ascii_graphic()), "{url:?} cannot stand in a request line");
         let Some(shape) = &line.shape else { continue };
         let body = shape.body(7);
         let length = shape.fields(7, |_| true).0.get("content-length").map(|length| length.to_str().map(str::to_owned));

@@ -1,10 +1,11 @@
 //! Addresses of the hosts of a run: look them up, keep those that can be reached, and refuse public ones without a rate.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
 use crawlmark_harness::units::Rate;
 use nix::ifaddrs::getifaddrs;
+use nix::net::if_::if_nametoindex;
 
 use crate::cli::{RobotsUse, RunArgs};
 use crate::crawl::proxy::Proxies;
@@ -47,7 +48,7 @@ pub(super) fn find_all(
 /// Return the name or address, and the port, that connections to a host go to.
 fn destination<'a>(host: &'a Host, connect_to: &'a [ConnectTo]) -> (&'a str, u16) {
     let rule = connect_to.iter().find(|rule| rule.is_for(host));
-    rule.map_or((host.name(), host.port()), |rule| rule.destination(host))
+    rule.map_or((host.local_name(), host.port()), |rule| rule.destination(host))
 }
 
 /// Return the settings of lookups during the run, and record them in `workload`; none without `--dns-ttl`. Without `--rate`, no
@@ -63,7 +64,8 @@ pub(super) fn lookups(
 ) -> Result<Option<Lookups>, Error> {
     let Some(ttl) = args.connection.dns_ttl else { return Ok(None) };
     let is_local = args.connection.unix_socket.is_some() || args.url.is_none() && args.urls.is_none();
-    let name = |(name, port): (&str, u16)| name.parse::<IpAddr>().is_err().then(|| (name.to_owned(), port));
+    let is_name = |name: &str| name.split('%').next().is_some_and(|name| name.parse::<IpAddr>().is_err());
+    let name = |(name, port): (&str, u16)| is_name(name).then(|| (name.to_owned(), port));
     let of_host = |(number, host)| {
         let is_used = !is_local && proxies.is_none_or(|proxies| proxies.needs_address(number));
         is_used.then(|| name(destination(host, &args.connect_to)))?
@@ -94,6 +96,13 @@ pub(super) fn on_this_machine(hosts: &[Host]) -> Vec<Vec<SocketAddr>> {
 /// Look up the addresses of a name.
 pub(super) fn find((name, port): (&str, u16)) -> Result<Vec<SocketAddr>, Error> {
     let resolve = |error| Error::Resolve { host: name.to_owned(), error };
+    if let Some((address, zone)) = name.split_once('%')
+        && let Ok(address) = address.parse()
+    {
+        // The system's lookup reads zones of link-local addresses alone.
+        let scope = if_nametoindex(zone).or_else(|error| zone.parse().map_err(|_| resolve(error.into())))?;
+        return Ok(vec![SocketAddrV6::new(address, port, 0, scope).into()]);
+    }
     let found: Vec<_> = (name, port).to_socket_addrs().map_err(resolve)?.collect();
     if found.is_empty() {
         return Err(resolve(std::io::ErrorKind::NotFound.into()));
@@ -229,6 +238,19 @@ mod tests {
     use super::*;
     use crate::crawl::Template;
     use crate::crawl::proxy::Proxy;
+
+    #[test]
+    fn a_zone_is_the_index_of_an_interface() {
+        let scope = |name: &str| match find((name, 80)).map(|found| found[0]) {
+            Ok(SocketAddr::V6(address)) => Some((address.ip().to_string(), address.scope_id())),
+            _ => None,
+        };
+        let loopback = if_nametoindex("lo").unwrap();
+        assert_eq!(scope("::1%lo"), Some(("::1".to_owned(), loopback)));
+        assert_eq!(scope("fe80::1%lo"), Some(("fe80::1".to_owned(), loopback)));
+        assert_eq!(scope("fe80::1%4711"), Some(("fe80::1".to_owned(), 4711)));
+        assert_eq!(scope("fe80::1%no-such-interface"), None);
+    }
 
     #[test]
     fn strangers_need_a_rate() {

@@ -41,9 +41,8 @@ pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, E
     let bundled: Template = match (args.urls.as_deref(), args.url.as_deref()) {
         (Some(file), _) => return read_urls(file).map(Chosen::from),
         (None, Some(url)) => {
-            // With the ID in the body, the URL may do without.
-            let template = if request.has_id() { Template::as_written(url) } else { url.parse() };
-            return Targets::one(&template.map_err(|error| no_url(&error))?).map(Chosen::from).map_err(usage);
+            let template = url.parse().map_err(|error| no_url(&error))?;
+            return Targets::one(&template).map(Chosen::from).map_err(usage);
         }
         (None, None) => {
             let scheme = if args.target_tls { Scheme::Https } else { Scheme::Http };
@@ -55,7 +54,7 @@ pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, E
 
 /// Read the requests of a file, in the order in which they are sent; errors read after its name.
 fn requests_of(args: &RunArgs, request: &RequestShape, file: &Path) -> Result<Chosen, String> {
-    let base = args.url.as_deref().map(Template::as_written).transpose().map_err(|error| format!(": {error}"))?;
+    let base = args.url.as_deref().map(str::parse).transpose().map_err(|error: TemplateError| format!(": {error}"))?;
     let RequestFile { mut lines, weights, times, skipped } =
         requests::read(file, base.as_ref(), request).map_err(|error| error.message())?;
     let note = skipped.map(|skipped| format!("--requests-file {}: {skipped}", file.display()));

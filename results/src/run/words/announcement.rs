@@ -3,7 +3,7 @@
 use crate::run::report::{PER_HOST_RATE_FROM, PROXY, PROXY_FROM};
 use crate::show::text::{counted, decimal, rate_in_words, write_row};
 use crawlmark_harness::plan::{
-    Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan, SlotShare,
+    Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, SAME_REQUEST, ShardPlan, SlotShare,
 };
 use crawlmark_harness::units::{Rate, RateShape, grouped};
 
@@ -55,6 +55,9 @@ pub fn announcement(plan: &RunPlan, part: Option<OfWhole<'_>>, columns: usize) -
         ),
         pace(plan, all),
     ];
+    if plan.workload.contains_key(SAME_REQUEST) {
+        rows.push(("requests", "the same URL for every item: it has no {id}".to_owned()));
+    }
     rows.extend(part.map(|part| ("slot", part.row())));
     if let Some(ips) = plan.workload.get(LOCAL_IPS) {
         rows.push(("from", ips.clone()));
