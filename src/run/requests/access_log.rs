@@ -10,10 +10,10 @@ use regex::bytes::{Captures, Regex};
 use super::time::{At, recorded_url};
 use super::{FilePosition, Parsed, RecordedRequest, RequestsError, lines};
 
-/// Up to the time, the request, and what the combined format adds.
+/// Up to the time, where a user may be quoted, the request, and what the combined format adds.
 static LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r#"(?x-u)^[^"\[]*\[(?<day>\d\d)/(?<month>[A-Z][a-z]{2})/(?<year>\d{4}):(?<time>\d\d:\d\d:\d\d)\ (?<offset>[+-]\d{4})\]
+        r#"(?x-u)^.*?\[(?<day>\d\d)/(?<month>[A-Z][a-z]{2})/(?<year>\d{4}):(?<time>\d\d:\d\d:\d\d)\ (?<offset>[+-]\d{4})\]
         \ "(?<request>(?:[^"\\]|\\.)*)"\ (?:\d{3}|-)
         (?:\ \S+(?:\ "(?<referer>(?:[^"\\]|\\.)*)"\ "(?<agent>(?:[^"\\]|\\.)*)")?)?"#,
     )
@@ -33,15 +33,10 @@ pub(super) fn is_line(line: &[u8]) -> bool {
 }
 
 pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
-    const FORM: &str = "it is no line of an access log: HOST - USER [31/Jan/2026:12:00:00 +0000] \"GET /path HTTP/1.1\" STATUS BYTES; \
-                        remove it";
-    let mut parsed = Parsed::default();
+    let mut parsed = Parsed { is_recording: true, ..Parsed::default() };
     for (place, line) in lines(text).filter(|(_, line)| !line.is_empty()) {
-        let captures = captures(line).ok_or_else(|| place.failed(FORM))?;
-        let at =
-            at(&captures).ok_or_else(|| place.failed("its time cannot be read: correct it, or remove the line"))?;
-        match entry(place, &captures) {
-            Ok(entry) => parsed.add(RecordedRequest { at: Some(At::Clock(at)), ..entry })?,
+        match entry(place, line) {
+            Ok(entry) => parsed.add(entry)?,
             Err(why) => parsed.skip(place, why),
         }
     }
@@ -61,14 +56,18 @@ fn at(captures: &Captures<'_>) -> Option<Duration> {
     At::clock(&format!("{}-{month:02}-{}T{}{hours}:{minutes}", part("year")?, part("day")?, part("time")?))
 }
 
-fn entry(place: FilePosition, captures: &Captures<'_>) -> Result<RecordedRequest, &'static str> {
-    let mut words = group(captures, "request").ok_or("its request is not text")?.split(' ');
-    let (method, url) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, &'static str> {
+    let captures = &captures(line).ok_or("it is no line of an access log")?;
+    let at = at(captures).ok_or("its time cannot be read")?;
+    let request = group(captures, "request").ok_or("its request is not text")?;
+    let (method, rest) = request.split_once(' ').unwrap_or((request, ""));
+    // A path may have blanks, and HTTP/0.9 has no version.
+    let url = rest.rsplit_once(' ').filter(|(_, version)| version.starts_with("HTTP/")).map_or(rest, |(url, _)| url);
     if !["GET", "HEAD", "OPTIONS"].contains(&method) {
         return Err("its method is none of GET, HEAD and OPTIONS, and a log has no bodies");
     }
     let is_valid = url.starts_with('/') || url.starts_with("http://") || url.starts_with("https://");
-    if !is_valid || url.contains('\\') || url.parse::<http::Uri>().is_err() {
+    if !is_valid || url.contains('\\') {
         return Err("it has no valid path");
     }
     let header = |(name, header): (&str, &str)| {
@@ -81,6 +80,7 @@ fn entry(place: FilePosition, captures: &Captures<'_>) -> Result<RecordedRequest
         method: Some(method.to_owned()),
         url: recorded_url(url),
         headers,
+        at: Some(At::Clock(at)),
         ..RecordedRequest::new(place)
     })
 }

@@ -4,15 +4,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use url::form_urlencoded::Serializer;
 
-use super::time::At;
+use super::time::{At, recorded_url};
 use super::{FilePosition, Parsed, RecordedRequest, RequestsError};
 
 /// Headers of the connection that was recorded, and of its messages' frames: each crawl has its own.
 const OF_CONNECTION: [&str; 8] =
     ["connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
 
+/// A HAR file. Exporters write null for what they do not have.
 #[derive(Deserialize)]
 struct Har {
     log: Log,
@@ -32,64 +33,75 @@ struct HarEntry {
 
 #[derive(Deserialize)]
 struct HarRequest {
-    method: String,
-    url: String,
-    #[serde(default)]
-    headers: Vec<Header>,
+    method: Option<String>,
+    url: Option<String>,
+    headers: Option<Vec<Field>>,
     #[serde(rename = "postData")]
     body: Option<PostData>,
 }
 
+/// A header or a field of a form.
 #[derive(Deserialize)]
-struct Header {
-    name: String,
-    value: String,
+struct Field {
+    name: Option<String>,
+    value: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct PostData {
-    #[serde(default)]
-    text: String,
-    #[serde(default)]
-    encoding: String,
-    #[serde(default)]
-    params: Vec<IgnoredAny>,
+    #[serde(rename = "mimeType")]
+    media_type: Option<String>,
+    text: Option<String>,
+    encoding: Option<String>,
+    params: Option<Vec<Field>>,
 }
 
 pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
     let har: Har = serde_json::from_slice(text).map_err(|error| RequestsError::Har(error.line(), error.column()))?;
-    let mut parsed = Parsed::default();
+    let mut parsed = Parsed { is_recording: true, ..Parsed::default() };
     for (at, recorded) in har.log.entries.into_iter().enumerate() {
         let place = FilePosition::Entry(at + 1);
-        let HarEntry { started, request: HarRequest { method, url, headers, body } } = recorded;
-        if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
-            parsed.skip(place, "its URL is neither http:// nor https://");
-            continue;
+        match entry(place, recorded) {
+            Ok(entry) => parsed.add(entry)?,
+            Err(why) => parsed.skip(place, why),
         }
-        let is_sent = |header: &Header| {
-            !header.name.starts_with(':') && !OF_CONNECTION.iter().any(|name| name.eq_ignore_ascii_case(&header.name))
-        };
-        let headers = headers.iter().filter(|header| is_sent(header));
-        parsed.add(RecordedRequest {
-            method: Some(method),
-            url: super::time::recorded_url(&url),
-            headers: headers.map(|Header { name, value }| format!("{name}: {value}")).collect(),
-            body: body.map(|body| content(body).map_err(|why| place.failed(why))).transpose()?,
-            at: started
-                .map(|text| At::of_text(&text).ok_or_else(|| place.failed("startedDateTime is not a time")))
-                .transpose()?,
-            ..RecordedRequest::new(place)
-        })?;
     }
     Ok(parsed)
 }
 
-fn content(body: PostData) -> Result<Bytes, &'static str> {
-    match &*body.encoding {
-        _ if body.text.is_empty() && !body.params.is_empty() => {
-            Err("its form has no text, only fields: record it again, or write the request as a JSON line")
-        }
-        "base64" => STANDARD.decode(body.text).map(Bytes::from).map_err(|_| "its body is not base64: record it again"),
-        _ => Ok(body.text.into()),
+fn entry(place: FilePosition, recorded: HarEntry) -> Result<RecordedRequest, &'static str> {
+    let HarEntry { started, request: HarRequest { method, url, headers, body } } = recorded;
+    let url = url.unwrap_or_default();
+    if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
+        return Err("its URL is neither http:// nor https://");
     }
+    let sent = |Field { name, value }| {
+        let name: String = name?;
+        let is_sent = !name.starts_with(':') && !OF_CONNECTION.iter().any(|of| of.eq_ignore_ascii_case(&name));
+        is_sent.then(|| format!("{name}: {}", value.unwrap_or_default()))
+    };
+    Ok(RecordedRequest {
+        method,
+        url: recorded_url(&url),
+        headers: headers.into_iter().flatten().filter_map(sent).collect(),
+        body: body.map(content).transpose()?,
+        at: started.and_then(|text| At::of_text(&text)),
+        ..RecordedRequest::new(place)
+    })
+}
+
+fn content(body: PostData) -> Result<Bytes, &'static str> {
+    let PostData { media_type, text, encoding, params } = body;
+    let (text, params) = (text.unwrap_or_default(), params.unwrap_or_default());
+    if !text.is_empty() || params.is_empty() {
+        return match encoding.as_deref() {
+            Some("base64") => STANDARD.decode(text).map(Bytes::from).map_err(|_| "its body is not base64"),
+            _ => Ok(text.into()),
+        };
+    }
+    if media_type.is_some_and(|media_type| media_type.starts_with("multipart/")) {
+        return Err("its form has no text, only fields");
+    }
+    let pairs = params.into_iter().map(|field| (field.name.unwrap_or_default(), field.value.unwrap_or_default()));
+    Ok(Serializer::new(String::new()).extend_pairs(pairs).finish().into())
 }

@@ -130,11 +130,7 @@ fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
         ),
         ("{\"url\":\"http://a/\",\"wait\":1}", None, ": line 1: `wait` is no field of a request: use method"),
         ("{\"method\":\"GET\"}", None, ": line 1: it has no `url`"),
-        (
-            "{\"url\":\"http://a{\\nb}/\"}",
-            None,
-            ": line 1: the URL `http://a{\\nb}/` has a brace",
-        ),
+        ("{\"url\":\"http://a{\\nb}/\"}", None, ": line 1: the URL `http://a{\\nb}/` has a brace"),
         ("{\"url\":\"http://u:secret@a/\"}", None, ": line 1: the URL holds a user name"),
         ("{\"url\":\"/x\"}", None, ": line 1 has a path without a host: add the URL"),
         ("{\"url\":\"http://a/\"}", Some("http://h"), " names the host of each request, so the URL has no effect"),
@@ -151,14 +147,86 @@ fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
             None,
             " is no valid HAR file at line 1, column ",
         ),
-        (&[log, "GET /secret\n"].concat(), Some("http://h"), ": line 2: it is no line of an access log"),
-        (&log.replace("Feb", "Fev"), Some("http://h"), ": line 1: its time cannot be read"),
+        (&log.replace("Feb", "Fev"), Some("http://h"), " holds no request: 1 line or entry"),
         (&log.replace("GET / HTTP/1.1", "POST / HTTP/1.1"), Some("http://h"), " holds no request: 1 line or entry"),
         (log, None, ": line 1 has a path without a host"),
     ] {
         let said = file(text, base).unwrap_err().message();
         assert!(said.starts_with(says) || said.contains(says), "{text}: {said}");
         assert!(!said.contains("secret"), "{said}");
+    }
+}
+
+#[test]
+fn a_line_of_a_log_that_cannot_be_sent_is_left_out_and_counted() {
+    let line = |user: &str, request: &str| {
+        format!("1.2.3.4 - {user} [01/Feb/2026:00:00:00 +0000] \"{request}\" 200 1 \"-\" \"x\"\n")
+    };
+    let good = line("-", "GET /good HTTP/1.1");
+    for (other, sent) in [
+        (line("\"\"", "GET /2 HTTP/1.0"), Some("/2")),
+        (line("\"jo\"", "GET /2 HTTP/1.0"), Some("/2")),
+        (line("j[o", "GET /2 HTTP/1.0"), Some("/2")),
+        (line("-", "GET /a b/c HTTP/1.1"), Some("/a%20b/c")),
+        (line("-", "GET /a b"), Some("/a%20b")),
+        (line("-", "GET /caf\u{e9}?q=\u{fc} HTTP/2.0"), Some("/caf%C3%A9?q=%C3%BC")),
+        (line("-", "GET /a?b|c=[d] HTTP/1.1"), Some("/a?b|c=[d]")),
+        (line("-", "-"), None),
+        (line("-", "POST /2 HTTP/1.1"), None),
+        (line("-", "GET /a\\x22b HTTP/1.1"), None),
+        (line("-", "GET http://u:secret@h/ HTTP/1.1"), None),
+        (line("-", "GET http://[::1/ HTTP/1.1"), None),
+        (line("-", "GET /2 HTTP/1.1").replace("Feb", "Fev"), None),
+        (line("-", "GET /2 HTTP/1.1").replace("200 1", "x"), None),
+        (line("-", "GET /2 HTTP/1.1")[..50].to_owned() + "\n", None),
+        ("logrotate: rotated\n".to_owned(), None),
+        ("LOGROTATE rotated\n".to_owned(), None),
+    ] {
+        for text in
+            [[&*other, &good, &good].concat(), [&*good, &other, &good].concat(), [&*good, &good, &other].concat()]
+        {
+            let file = file(&text, Some("http://h")).unwrap();
+            let wanted = sent.map(|path| format!("GET http://h{path}"));
+            let found = requests(&file);
+            let others: Vec<_> = found.iter().filter(|request| *request != "GET http://h/good").collect();
+            assert_eq!((others, found.len()), (wanted.iter().collect(), 2 + wanted.iter().len()), "{text}");
+            assert_eq!(file.skipped.is_some(), wanted.is_none(), "{text}");
+            assert_eq!(file.times.unwrap().len(), found.len());
+        }
+    }
+}
+
+#[test]
+fn null_in_an_archive_is_as_good_as_nothing() {
+    let entry = |started: &str, request: &str| {
+        format!(r#"{{"startedDateTime": {started}, "request": {{"method": "POST", "url": "http://a/", {request}}}}}"#)
+    };
+    let time = "\"2026-01-31T22:00:00.000Z\"";
+    for (other, body) in [
+        (entry(time, r#""headers": []"#), Some("")),
+        (entry(time, r#""headers": null, "postData": null"#), Some("")),
+        (entry(time, r#""headers": [{"name": "x-a"}, {"name": "x-b", "value": null}, {"name": null}]"#), Some("")),
+        (entry(time, r#""postData": {"mimeType": "", "text": null}"#), Some("")),
+        (entry(time, r#""postData": {"mimeType": null, "text": "x", "params": null}"#), Some("x")),
+        (entry(time, r#""postData": {"text": "eA==", "encoding": "base64"}"#), Some("x")),
+        (
+            entry(time, r#""postData": {"text": null, "params": [{"name": "a b", "value": "&"}, {"name": "c"}]}"#),
+            Some("a+b=%26&c="),
+        ),
+        (entry("\"\"", r#""headers": []"#), Some("")),
+        (entry("null", r#""headers": []"#), Some("")),
+        (entry(time, r#""postData": {"text": "!", "encoding": "base64"}"#), None),
+        (entry(time, r#""postData": {"mimeType": "multipart/form-data", "params": [{"name": "a"}]}"#), None),
+        (entry(time, r#""headers": [{"name": "x y", "value": "1"}]"#), None),
+        (entry(time, r#""headers": []"#).replace("POST", "a b"), None),
+        (entry(time, r#""headers": []"#).replace("http://a/", "http://u:secret@a/"), None),
+        (entry(time, r#""headers": []"#).replace("\"http://a/\"", "null"), None),
+    ] {
+        let text = format!("{{\"log\": {{\"entries\": [{}, {other}]}}}}", entry(time, "\"headers\": []"));
+        let file = file(&text, None).unwrap();
+        let bodies = file.lines.iter().skip(1).map(|line| line.shape.as_ref().unwrap().body(0));
+        assert_eq!(bodies.collect::<Vec<_>>(), body.into_iter().collect::<Vec<_>>(), "{other}");
+        assert_eq!((file.skipped.is_some(), file.lines.len()), (body.is_none(), 1 + body.iter().len()), "{other}");
     }
 }
 
