@@ -130,9 +130,9 @@ pub struct PartsOverview {
     pub items: u64,
     /// Failed ones of these.
     pub items_failed: u64,
-    /// Items that end per second, over up to ten seconds of each running attempt; null if none is known for two.
+    /// Items that end per second, over up to ten seconds of each running attempt that wrote lately; null if none is known for two.
     pub items_per_s: Option<f64>,
-    /// Requests per second of all attempts, in the last second of each.
+    /// Requests per second of all attempts that wrote lately, in the last second of each.
     pub requests_per_s: u64,
     /// Requests per second that the plan allows; null without a budget.
     pub budget_per_s: Option<f64>,
@@ -280,19 +280,21 @@ impl PartsWatch {
                     let before = attempt.finished_before(plan.ids(part).len());
                     all.items = all.items.saturating_add(before.saturating_add(attempt.status.items));
                     all.items_failed = all.items_failed.saturating_add(attempt.status.failed);
-                    if let Some(rate) = attempt.items_per_s() {
+                    if let Some(rate) = attempt.items_per_s().filter(|_| seen.is_moving(attempt)) {
                         *all.items_per_s.get_or_insert(0.0) += rate;
                     }
                 }
                 _ => {}
             }
             for alive in seen.going_on(self.lost_after) {
-                all.requests_per_s = all.requests_per_s.saturating_add(alive.status.requests_per_s);
                 slots.extend(alive.status.slot);
                 let is_other = attempt.is_none_or(|attempt| attempt.name != alive.name);
                 all.additional_attempts += u32::from(is_other && alive.status.state == AttemptState::Running);
-                highest(&mut all.highest_p50, part, alive.status.p50_us);
-                highest(&mut all.highest_p99, part, alive.status.p99_us);
+                if seen.is_moving(alive) {
+                    all.requests_per_s = all.requests_per_s.saturating_add(alive.status.requests_per_s);
+                    highest(&mut all.highest_p50, part, alive.status.p50_us);
+                    highest(&mut all.highest_p99, part, alive.status.p99_us);
+                }
             }
             if let (Some(attempt), true) = (attempt, state != PartState::Done) {
                 let (name, status) = (attempt.name.clone(), attempt.status.clone());

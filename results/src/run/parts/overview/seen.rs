@@ -11,8 +11,8 @@ use crate::run::parts::status::{AttemptState, AttemptStatus};
 /// Statuses of an attempt that its rate is computed over, a second apart.
 const STATUSES: usize = 10;
 
-/// Time without a status after which an attempt beside a published one is dead: a few of those that it writes each second. Nothing depends on
-/// it any more.
+/// Time without a status after which nothing is known of the last second of an attempt: a few of those that it writes each second. One beside a
+/// published one is dead then: nothing depends on it any more.
 const ADVANCING: Duration = Duration::from_secs(5);
 
 /// States of attempts: what one does says more of its part than the death of another one.
@@ -59,6 +59,11 @@ impl PartSeen {
     pub(super) fn is_lost(&self, attempt: &AttemptSeen, lost_after: Duration) -> bool {
         let most = if self.published.is_some() { lost_after.min(ADVANCING) } else { lost_after };
         self.at.unwrap_or_default().saturating_sub(attempt.moved_at) >= most
+    }
+
+    /// True if an attempt wrote a status lately, as of the last look.
+    pub(super) fn is_moving(&self, attempt: &AttemptSeen) -> bool {
+        self.at.unwrap_or_default().saturating_sub(attempt.moved_at) < ADVANCING
     }
 
     /// Attempts that may move.

@@ -64,6 +64,8 @@ fn a_part_is_lost_when_its_beat_stays_and_not_because_of_its_clock() {
         // The clock of its machine stands still, and that says nothing.
         write(&home, (0, "a"), &AttemptStatus { at_us: 1, ..status(AttemptState::Running, at) });
         watch.look(seconds(at), 100);
+        // Nobody knows what those that are silent do.
+        assert_eq!(watch.overview(seconds(at)).requests_per_s, 7);
     }
     assert_eq!(states(&watch), [(1, PartState::Lost), (2, PartState::Lost), (0, PartState::Running)]);
     assert!(watch.is_certain());
