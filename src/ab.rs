@@ -202,7 +202,7 @@ fn run_pairs(
             undisturbed += 1;
             order = orders.next();
         } else {
-            rounds.stages.end(&name, &format!("left out, run again; {of_pair}"));
+            rounds.stages.end(&name, &format!("left out, run again: {}; {of_pair}", disturbance.words()));
         }
         if comparison.is_over() {
             break;

@@ -211,24 +211,41 @@ fn rounds_that_lack_their_partner_are_refused() {
 }
 
 #[test]
-fn a_machine_is_disturbed_by_what_its_shards_saw_whichever_arm_it_was() {
-    let quiet = saved();
-    assert_eq!(Disturbance::of(&quiet), Disturbance::None);
-    let mut slow = quiet.clone();
-    slow.shards.iter_mut().for_each(|shard| shard.usage.speed_after_us = Some(2_000.0));
-    assert_eq!(Disturbance::of(&slow), Disturbance::SpeedProbe);
-    slow.shards.iter_mut().for_each(|shard| shard.usage.speed_before_us = Some(2_000.0));
-    assert_eq!(Disturbance::of(&slow), Disturbance::None, "as slow after as before");
-    assert_eq!(Disturbance::of_pair([&quiet, &slow]), Disturbance::SpeedProbe, "but not as in the other round");
-    let mut stolen = quiet.clone();
-    stolen.shards[0].usage.steal_share = Some(0.03);
-    stolen.shards[0].usage.measured_s = Some(2.0);
-    assert_eq!(Disturbance::of_pair([&quiet, &stolen]), Disturbance::Steal);
-    let mut frozen = quiet.clone();
-    let lag = frozen.latency["service"].clone();
-    frozen.latency.insert("loop_lag".to_owned(), lag);
-    frozen.latency.get_mut("loop_lag").unwrap().max_us = Some(150_000.0);
-    assert_eq!(Disturbance::of_pair([&frozen, &quiet]), Disturbance::RunQueue);
+fn a_pair_is_disturbed_by_what_differs_between_its_rounds_and_is_smaller_than_their_effect() {
+    type Spoil = fn(&mut Report);
+    fn freeze(report: &mut Report, us: f64) {
+        let mut lag = report.latency["service"].clone();
+        lag.max_us = Some(us);
+        report.latency.insert("loop_lag".to_owned(), lag);
+    }
+    let slow: Spoil = |report| {
+        for shard in &mut report.shards {
+            (shard.usage.speed_before_us, shard.usage.speed_after_us) = (Some(2_000.0), Some(2_000.0));
+        }
+    };
+    let stolen: Spoil = |report| {
+        let usage = &mut report.shards[0].usage;
+        (usage.steal_share, usage.measured_s) = (Some(0.03), Some(2.0));
+    };
+    let frozen: Spoil = |report| freeze(report, 150_000.0);
+    let kinds = [(Disturbance::SpeedProbe, slow), (Disturbance::Steal, stolen), (Disturbance::RunQueue, frozen)];
+    for (kind, spoil) in kinds {
+        for effect in [1.0, 0.7, 0.05] {
+            let mut one = saved();
+            freeze(&mut one, 1_000.0);
+            let mut other = one.clone();
+            other.totals.ok_per_s = Some(one.totals.good_per_s(&one.ledger) * effect);
+            assert_eq!(Disturbance::of_pair([&one, &other]), Disturbance::None);
+            spoil(&mut other);
+            // An effect that no disturbance explains counts.
+            let expected = if effect < 0.5 { Disturbance::None } else { kind };
+            assert_eq!(Disturbance::of_pair([&one, &other]), expected, "{effect}");
+            assert_eq!(Disturbance::of_pair([&other, &one]), expected, "whichever arm it was");
+            // Both alike do not differ by it.
+            spoil(&mut one);
+            assert_eq!(Disturbance::of_pair([&one, &other]), Disturbance::None);
+        }
+    }
 }
 
 #[test]
@@ -310,6 +327,16 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
     assert!(export::contest_junit(&failing).contains("<failure"));
     // Nobody failed: then it is no metric, and takes no share of the error.
     assert_eq!(equal.comparison.finding(Metric::OkShare), None);
+    // One of 110 is less than the limit of 1 %, two are more.
+    for (bad, verdict) in [(1, MetricVerdict::Pass), (2, MetricVerdict::Regression)] {
+        let mut small = rounds(16, 0.0);
+        for round in &mut small {
+            let failed = if round.arm == Arm::Candidate { bad } else { 0 };
+            (round.items, round.failed) = (110, failed);
+            round.readings.ok_share = reading(1.0 - failed as f64 / 110.0);
+        }
+        assert_eq!(contest(small).comparison.finding(Metric::OkShare).unwrap().verdict, verdict, "{bad}");
+    }
     // A few of them failing now and then on both sides is no regression.
     let mut flaky = rounds(16, 0.0);
     for (number, round) in flaky.iter_mut().enumerate() {
@@ -355,8 +382,8 @@ fn rounds_with_findings_of_their_own_are_counted_apart_from_pairs_that_are_left_
     let shown = contest(rounds).doc().terminal(usize::MAX);
     for part in [
         "Pass after 16 counted pairs (1 more was left out): no metric got worse by 4 % or more.",
-        "3 of 32 rounds had findings of their own (disturbed 2, target_limited 1); their pairs count",
-        "1 of 17 pairs: CPU time was stolen (1)",
+        "3 of 32 rounds had findings of their own (2 × disturbed, 1 × target_limited); their pairs count",
+        "1 of 17 pairs: 1 × CPU time was stolen",
     ] {
         assert!(shown.contains(part), "`{part}` in: {shown}");
     }

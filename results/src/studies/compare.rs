@@ -48,7 +48,7 @@
 //! A loss of the 99th percentile that is surely between 4 and 5 % stays inconclusive: it is too much to pass, and too
 //! little to be called a regression.
 //!
-//! Disturbed pairs are not looked at. Each is run again in the same order; when that would be more than a quarter of all
+//! Disturbed pairs are not looked at: those whose rounds were disturbed unequally ([`Disturbance::of_pair`]). Each is run again in the same order; when that would be more than a quarter of all
 //! pairs, the comparison is over and inconclusive.
 //!
 //! # How often it is wrong

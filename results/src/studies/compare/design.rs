@@ -36,20 +36,20 @@ pub enum Order {
     CandidateFirst,
 }
 
-/// State of the machine while a round ran: it decides if a pair counts. Other findings of a round, such as a CPU wait or a
-/// retransmission, may be the arm's own doing, so that leaving them out would choose the result; they are counted. To be judged before any metric is looked at, and without knowing
-/// which arm ran: otherwise it is a way to choose the result.
+/// Difference in the state of the machine between the rounds of a pair: it decides if the pair counts. Other findings of a round, such as
+/// a CPU wait or a retransmission, may be the arm's own doing, so that leaving them out would choose the result; they are counted. To be
+/// judged without knowing which arm ran: otherwise it is a way to choose the result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disturbance {
     /// Nothing was noticed.
     #[default]
     None,
-    /// The fixed work before and after it took more or less time than usual.
+    /// The fixed work before and after took more time in one of the rounds.
     SpeedProbe,
-    /// The hypervisor took time away.
+    /// The hypervisor took more time away from one of the rounds.
     Steal,
-    /// Others were given the CPU while a shard wanted it.
+    /// In one of the rounds, a shard was not run for longer.
     RunQueue,
 }
 

@@ -103,7 +103,7 @@ pub struct RoundReport {
 }
 
 impl RoundReport {
-    /// The round that `report` tells of.
+    /// The round that `report` tells of; its pair shows whether it was disturbed ([`Disturbance::of_pair`]).
     #[must_use]
     pub fn new(report: &Report, place: (usize, Arm, String), target_cpu: TargetCpu) -> Self {
         let (pair, arm, result) = place;
@@ -115,7 +115,7 @@ impl RoundReport {
             started_at: report.started_at.clone(),
             finished_at: report.finished_at.clone(),
             validity: report.validity.verdict,
-            disturbance: Disturbance::of(report),
+            disturbance: Disturbance::None,
             readings: Readings::taken_from(report, target_cpu),
             items: items.completed(),
             failed: items.failed + items.gave_up,
@@ -132,25 +132,18 @@ impl RoundReport {
         Self::new(report, (pair, self.arm, result), target_cpu)
     }
 
-    /// Number of good items. Results of older versions have a share to which half an item was added: that is rounded away.
-    fn good(&self) -> Option<f64> {
-        self.readings.ok_share.value().map(|share| (share * self.items as f64).round())
-    }
-
     /// True if no item was good.
     pub(super) fn had_no_good(&self) -> bool {
         let is_none = |value: Option<f64>| value.is_none_or(|value| value <= 0.0);
-        is_none(self.good()) && is_none(self.readings.throughput.value())
+        is_none(self.readings.ok_share.value()) && is_none(self.readings.throughput.value())
     }
 
-    /// Readings as they are judged. Where some items were not ok, half an item is added to those that were and to those that
-    /// were not, so that a single round without a good item has a logarithm, too.
+    /// Readings as they are judged. A round without a good item counts as one with half an item, so that it has a logarithm, too; the
+    /// shares of all other rounds are as they were read, in either arm.
     fn judged(&self, is_corrected: bool) -> Readings {
-        let ok_share = match (self.readings.ok_share, self.good()) {
-            (Reading::Gating(share), Some(good)) if is_corrected && share < 1.0 => {
-                Reading::Gating((good + 0.5) / (self.items as f64 + 1.0))
-            }
-            (share, _) => share,
+        let ok_share = match self.readings.ok_share {
+            Reading::Gating(share) if is_corrected => Reading::Gating(share.max(0.5 / self.items.max(1) as f64)),
+            share => share,
         };
         Readings { ok_share, ..self.readings }
     }
@@ -191,7 +184,7 @@ impl Failures {
 pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
     // What is 1 throughout tells nothing, and would cost the others a share of the error.
     let all_ok = rounds.iter().all(|round| round.readings.ok_share == Reading::Gating(1.0));
-    // Of an arm without a good item there is no ratio: the half item would invent one, which depends on the number of items.
+    // Of an arm without a good item there is no ratio: half an item would invent one, which depends on the number of items.
     let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| had_no_good(rounds, arm));
     let round = |round: &RoundReport| {
         let readings = round.judged(!base && !candidate);

@@ -1,12 +1,12 @@
 //! A saved run as a round of a comparison: what it read, and whether the machine was undisturbed.
 //!
-//! Both are read from the report alone, without a look at which arm it was: a machine that is called disturbed because of
+//! Both are read from the reports alone, without a look at which arm is which: a machine that is called disturbed because of
 //! what the candidate did to it would be a way to choose the result.
 
 use std::time::Duration;
 
 use super::design::{Arm, Disturbance, Round};
-use super::metric::{Reading, Readings};
+use super::metric::{Metric, Reading, Readings};
 use crate::run::report::thresholds::{FREEZE_US, SHORTEST_FOR_STEAL_S, SPEED, STEAL};
 use crate::run::report::{Latency, Report};
 use crawlmark_harness::stats::Series;
@@ -41,10 +41,10 @@ impl Readings {
 }
 
 impl Round {
-    /// The run as a round of `arm`.
+    /// The run as a round of `arm`. Whether it was disturbed, only its pair shows.
     #[must_use]
     pub fn taken_from(report: &Report, arm: Arm) -> Self {
-        Self { arm, readings: Readings::taken_from(report, None), disturbance: Disturbance::of(report) }
+        Self { arm, readings: Readings::taken_from(report, None), disturbance: Disturbance::None }
     }
 }
 
@@ -74,35 +74,73 @@ fn percentile(times: &Latency, (key, value): (&str, Option<f64>), one_in: u64) -
     }
 }
 
-impl Disturbance {
-    /// State of the machine during a run.
-    #[must_use]
-    pub fn of(report: &Report) -> Self {
+/// Factor by which a reading has to differ for a disturbance not to explain it: more than a change of the CPU's speed, stolen time or a
+/// freeze in one of the rounds does.
+const BEYOND: f64 = 1.5;
+
+/// Readings whose differences may be beyond a disturbance. A p99 is not among them: a single freeze makes it as large as itself.
+const TYPICAL: [Metric; 4] = [Metric::CpuPerAttempt, Metric::Throughput, Metric::OkShare, Metric::ServiceP50];
+
+/// What disturbed a run, as far as it can be measured.
+#[derive(Debug, Clone, Copy)]
+struct Disturbances {
+    /// Mean time of the fixed work, µs; 0 if that is unknown.
+    work_us: f64,
+    /// The greatest part of a shard's CPU time that was stolen.
+    stolen: f64,
+    /// The longest time in which a shard did not run, µs.
+    frozen_us: f64,
+}
+
+impl Disturbances {
+    fn of(report: &Report) -> Self {
         let usages = || report.shards.iter().map(|shard| &shard.usage);
-        let stolen = usages().any(|usage| {
-            usage.measured_s.is_some_and(|s| s >= SHORTEST_FOR_STEAL_S) && usage.steal_share.is_some_and(|s| s > STEAL)
-        });
-        let late_us = report.latency(Series::LoopLag).and_then(|lag| lag.max_us).unwrap_or(0.0);
-        match () {
-            () if !alike(&[report]) => Self::SpeedProbe,
-            () if stolen => Self::Steal,
-            () if late_us > FREEZE_US => Self::RunQueue,
-            () => Self::None,
+        let works: Vec<f64> =
+            usages().flat_map(|usage| [usage.speed_before_us, usage.speed_after_us]).flatten().collect();
+        let long = usages().filter(|usage| usage.measured_s.is_some_and(|s| s >= SHORTEST_FOR_STEAL_S));
+        Self {
+            work_us: works.iter().sum::<f64>() / works.len().max(1) as f64,
+            stolen: long.filter_map(|usage| usage.steal_share).fold(0.0, f64::max),
+            frozen_us: report.latency(Series::LoopLag).and_then(|lag| lag.max_us).unwrap_or(0.0),
         }
     }
 
-    /// Find the disturbance of a pair in its two runs: the CPU has to have been as fast in one as in the other, too.
-    #[must_use]
-    pub fn of_pair(runs: [&Report; 2]) -> Self {
-        let found = runs.map(Self::of).into_iter().find(|found| *found != Self::None);
-        found.unwrap_or(if alike(&runs) { Self::None } else { Self::SpeedProbe })
+    /// The disturbance by which this run differs from another one.
+    fn beside(self, other: Self) -> Disturbance {
+        let slower = self.work_us.max(other.work_us) / self.work_us.min(other.work_us);
+        match () {
+            // NaN or infinite if either is unknown.
+            () if slower.is_finite() && slower > 1.0 + SPEED => Disturbance::SpeedProbe,
+            () if (self.stolen - other.stolen).abs() > STEAL => Disturbance::Steal,
+            () if (self.frozen_us - other.frozen_us).abs() > FREEZE_US => Disturbance::RunQueue,
+            () => Disturbance::None,
+        }
     }
 }
 
-/// True if the fixed work took about as long before and after each of these runs.
-fn alike(runs: &[&Report]) -> bool {
-    let usages = runs.iter().flat_map(|run| &run.shards).map(|shard| &shard.usage);
-    let times = usages.flat_map(|usage| [usage.speed_before_us, usage.speed_after_us]).flatten();
-    let (least, most) = times.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), us| (least.min(us), most.max(us)));
-    most <= least * (1.0 + SPEED)
+impl Disturbance {
+    /// Find the disturbance of a pair in its two runs: that by which they differ. None if both were disturbed alike, or if one is better or
+    /// worse than the other by more than a disturbance explains. Neither looks at which arm is which, so under the hypothesis of equal arms
+    /// the differences of the pairs that count stay as likely of either sign.
+    #[must_use]
+    pub fn of_pair(runs: [&Report; 2]) -> Self {
+        let [one, other] = runs.map(Disturbances::of);
+        let [first, second] = runs.map(|run| Readings::taken_from(run, None));
+        let is_beyond = |metric: Metric| {
+            let values = first.of(metric).value().zip(second.of(metric).value());
+            values.is_some_and(|(one, other)| one.min(other) > 0.0 && one.max(other) > one.min(other) * BEYOND)
+        };
+        if TYPICAL.into_iter().any(is_beyond) { Self::None } else { one.beside(other) }
+    }
+
+    /// Reason in words; empty without a disturbance.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::SpeedProbe => "the CPU changed its speed",
+            Self::Steal => "CPU time was stolen",
+            Self::RunQueue => "a shard froze",
+        }
+    }
 }

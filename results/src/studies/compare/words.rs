@@ -368,7 +368,8 @@ fn own_findings(contest: &Contest) -> Option<String> {
     let why = if all {
         ""
     } else {
-        "; their pairs count, as a pair is only left out when the CPU changed its speed, CPU time was stolen or a shard froze"
+        "; their pairs count, as a pair is only left out when its rounds differ in the speed of the CPU, in stolen CPU time or in how long \
+         a shard froze"
     };
     let (count, rounds) = (found.len(), counted().count());
     (count > 0).then(|| format!("{count} of {rounds} rounds had findings of their own ({}){why}", by_kind(&found)))
@@ -376,32 +377,19 @@ fn own_findings(contest: &Contest) -> Option<String> {
 
 /// Pairs that are left out, by reason.
 fn left_out(contest: &Contest) -> Option<String> {
-    let reason = |disturbance: Disturbance| match disturbance {
-        Disturbance::None => None,
-        Disturbance::SpeedProbe => Some("the CPU changed its speed"),
-        Disturbance::Steal => Some("CPU time was stolen"),
-        Disturbance::RunQueue => Some("a shard froze"),
-    };
-    let pairs = contest.rounds.chunks(2);
-    let reasons: Vec<&str> = pairs.filter_map(|pair| pair.iter().find_map(|round| reason(round.disturbance))).collect();
-    let told = || {
-        let mut kinds = reasons.clone();
-        kinds.sort_unstable();
-        kinds.dedup();
-        let count = |kind: &str| reasons.iter().filter(|reason| **reason == kind).count();
-        kinds.iter().map(|kind| format!("{kind} ({})", count(kind))).collect::<Vec<_>>().join(", ")
-    };
-    let is_told = !reasons.is_empty() && !contest.is_all_disturbed();
-    is_told.then(|| format!("{} of {} pairs: {}", reasons.len(), contest.rounds.len() / 2, told()))
+    let pairs = contest.rounds.chunks(2).filter_map(|pair| pair.iter().map(|round| round.disturbance.words()).max());
+    let reasons: Vec<&str> = pairs.filter(|reason| !reason.is_empty()).collect();
+    let (count, all) = (reasons.len(), contest.rounds.len() / 2);
+    (count > 0).then(|| format!("{count} of {all} pairs: {}", by_kind(&reasons)))
 }
 
-/// Names with the number of times that each is there: `disturbed 5, target_limited 2`.
+/// Names with the number of times that each is there: `5 × disturbed, 2 × target_limited`.
 fn by_kind(names: &[&str]) -> String {
     let mut kinds = names.to_vec();
     kinds.sort_unstable();
     kinds.dedup();
     let count = |kind: &str| names.iter().filter(|name| **name == kind).count();
-    kinds.iter().map(|kind| format!("{kind} {}", count(kind))).collect::<Vec<_>>().join(", ")
+    kinds.iter().map(|kind| format!("{} \u{d7} {kind}", count(kind))).collect::<Vec<_>>().join(", ")
 }
 
 /// Return the notes: warnings and other circumstances.
