@@ -93,11 +93,13 @@ impl Study for ScaleStudy<'_> {
                 let name = format!("{}/{}", self.seen.rounds.len() + 1, repeats * sizes.len());
                 self.begin(rounds, &name, size);
                 let round = self.round(rounds, (replicate, size))?;
-                let verdict = if round.validity == Verdict::Valid { "" } else { round.validity.name() };
-                let left_out = if round.counts() { "" } else { ": left out" };
-                let rate = text::decimal(round.items_per_s);
-                let came = format!("{}: {rate} items/s {verdict}{left_out}", in_words(size));
-                rounds.stages.end(&name, came.trim_end());
+                let came = match round.why_left_out() {
+                    Some(why) => format!(": left out: {why}"),
+                    None if round.validity == Verdict::Valid => String::new(),
+                    None => format!(" {}", round.validity.name()),
+                };
+                let came = format!("{}: {} items/s{came}", in_words(size), text::decimal(round.items_per_s));
+                rounds.stages.end(&name, &came);
                 self.seen.rounds.push(round);
             }
         }

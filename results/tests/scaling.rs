@@ -264,8 +264,7 @@ fn a_limit_that_is_not_the_clients_is_named() {
             answers(0, 0),
             full,
             FixedQuantity::Connections(8),
-            "The limit at every count was the number of connections in all: every one was in use. Use more connections \
-             (-c; 8 now).",
+            "All connections were in use at every count, so their number or the target was the limit.",
         ),
         // A crawl that scales has no such limit, and neither has one whose connections grow with the shards.
         (
@@ -280,7 +279,7 @@ fn a_limit_that_is_not_the_clients_is_named() {
         let scaling = answered(sweep, answers, binding, held);
         let headline = scaling_headline(&scaling);
         assert!(headline.contains(says), "{headline}");
-        let is_limited = headline.contains("The target throttled") || headline.contains("The limit at every count");
+        let is_limited = headline.contains("The target throttled") || headline.contains("All connections were in use");
         assert_eq!(is_limited, !says.starts_with("16"), "{headline}");
         let text = scaling.doc().terminal(1_000);
         assert_eq!(text.contains("5.4 %"), answers.throttled > 0, "{text}");

@@ -73,7 +73,7 @@ pub use self::spread::{CELLS_PER_DECADE, Spread};
 pub use self::throttling::{BindingReport, ThrottlingReport};
 pub use self::totals::{Ledger, Totals};
 pub use self::validity::{Evidence, Validity, Verdict};
-pub(crate) use self::validity::{left_out, longer, thresholds};
+pub(crate) use self::validity::{left_out, longer, thresholds, used_little};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, TlsCounts};

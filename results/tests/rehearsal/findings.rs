@@ -93,7 +93,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             serial,
             good,
             Verdict::Valid,
-            "49.9/s: limited by the 10 connections",
+            "49.9/s: all 10 connections in use",
         ),
         (
             "failures in the warm-up",
@@ -247,7 +247,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         (
             "a client that was stopped once",
             stopped_once,
-            "/s: limited by the 8 connections 99.0 % of the time. This client was slow, too: times include its delays",
+            "/s: all 8 connections in use 99.0 % of the time. This client was slow, too: times include its delays",
         ),
         ("a client without CPU", without_cpu, "/s: this client was the bottleneck"),
         ("a ramp", ramp, "5.00/s instead of 20.0/s (mean of 10:30/s): all connections were in use 90 % of the time"),
@@ -272,7 +272,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
                 (report.totals.attempts_per_s, report.totals.ok_per_s) = (20.0, Some(20.0));
                 report.shards.iter_mut().for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
             },
-            "20.0/s of 30/s: limited by the 8 connections 40 % of the time",
+            "20.0/s of 30/s: all 8 connections in use 40 % of the time",
         ),
     ];
     let wrong = cases.into_iter().filter_map(|(name, change, expected)| {

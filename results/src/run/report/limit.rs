@@ -210,7 +210,7 @@ pub(crate) fn connections_in_words(plan: &RunPlan) -> String {
 
 /// Advice where connections are the limit.
 pub(crate) fn more_connections(now: u32) -> String {
-    format!("Use more connections (-c; {now} now)")
+    format!("Use more connections (-c; {now} now), as long as the rate grows with them")
 }
 
 /// True if all connections of a shard were in use at once, with all of their streams.

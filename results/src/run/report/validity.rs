@@ -22,6 +22,7 @@ pub(crate) mod thresholds;
 mod wording;
 
 pub(crate) use self::answers::{left_out, longer};
+pub(crate) use self::shards::used_little;
 
 use std::collections::BTreeMap;
 
@@ -46,7 +47,8 @@ const SUSPENSION: &str = "suspension";
 /// - Where too many requests failed ([`TargetLimited`](Self::TargetLimited)), the figures are about failures, and a quiet machine or a faster
 ///   client would only measure them better.
 /// - A disturbance ([`Disturbed`](Self::Disturbed)) has to be excluded by another run before a limit of the client is worth mending. Where
-///   the client used all of a CPU, another run would find the CPU as hot and as wanted: that is a limit of the client.
+///   the client used all of a CPU, another run would find the CPU as hot and as wanted: that is a limit of the client. Where it used
+///   little and waited for a CPU, whatever had the CPU made it late: that is a disturbance.
 /// - A slow client ([`ClientLimited`](Self::ClientLimited)) makes requests wait for connections and for the budget.
 /// - Connections in use ([`ConcurrencyLimited`](Self::ConcurrencyLimited)) hold up requests that the budget would have let go.
 /// - Waits for the budget ([`BudgetLimited`](Self::BudgetLimited)) are in the response times; a few errors ([`Errors`](Self::Errors)) are
@@ -66,7 +68,7 @@ pub enum Verdict {
     ClientLimited,
     /// Something happened that a measurement should not see.
     Disturbed,
-    /// Too many requests failed, were throttled, cut off at the end or never sent.
+    /// Too many requests failed, were throttled, cut off at the end or never sent, or the connections to the target failed them.
     TargetLimited,
     /// Every request was within the warm-up, or every item was skipped because of robots.txt.
     NothingMeasured,
@@ -144,6 +146,15 @@ pub struct Evidence<'a> {
     pub intervals: &'a [IntervalRow],
     /// Counts of the warm-up, which the shares of what the target answered leave out.
     pub warmup: Option<&'a WarmUpReport>,
+}
+
+impl<'a> Evidence<'a> {
+    /// The evidence that the report of a run has.
+    #[must_use]
+    pub fn of(report: &'a Report) -> Self {
+        let Report { plan, environment, host, shards, totals, ledger, intervals, warmup, .. } = report;
+        Self { plan: &plan.run, environment, host, shards, totals, ledger, intervals, warmup: warmup.as_ref() }
+    }
 }
 
 /// Result of a check.
@@ -225,7 +236,7 @@ const GATES: [Check; 30] = [
     gate("local ports", Verdict::ClientLimited, machine::local_ports),
     gate("local ports in TIME_WAIT", Verdict::ClientLimited, machine::ports_held_back),
     gate("file descriptors", Verdict::ClientLimited, machine::descriptors),
-    gate("TCP retransmits", Verdict::Disturbed, machine::retransmits),
+    gate("TCP retransmits", Verdict::TargetLimited, machine::retransmits),
     gate("listen queue of the target", Verdict::TargetLimited, machine::listen_queue),
     gate(
         "requests never sent for lack of a connection",
@@ -239,8 +250,18 @@ const GATES: [Check; 30] = [
     gate("waits for a limit", Verdict::BudgetLimited, open_loop::limits),
 ];
 
-/// Checks of the machine whose findings are this client's doing where it used all of a CPU.
-const OF_LOAD: [&str; 2] = ["CPU speed", "CPU pressure"];
+/// Checks whose findings come from a lack of CPU: [`shards::blame`] decides whose doing they are.
+const OF_CPU: [&str; 6] =
+    ["CPU speed", "CPU pressure", "wait for a CPU", "send delay", "receive delay", "event-loop delay"];
+
+/// Every check, with the verdict that its findings lead to in this run.
+fn checks(evidence: &Evidence<'_>) -> [Check; GATES.len()] {
+    let blame = shards::blame(evidence);
+    GATES.map(|check| match blame {
+        Some(verdict) if OF_CPU.contains(&check.name) => Check { verdict, ..check },
+        _ => check,
+    })
+}
 
 impl Validity {
     /// Judges a run.
@@ -253,11 +274,8 @@ impl Validity {
     /// was judged where it ran.
     #[must_use]
     pub fn of_figures(report: &Report) -> Self {
-        let Report { plan, environment, host, shards, totals, ledger, intervals, warmup, .. } = report;
-        let evidence =
-            Evidence { plan: &plan.run, environment, host, shards, totals, ledger, intervals, warmup: warmup.as_ref() };
         let is_of_machine = |check: &Check| matches!(check.verdict, Verdict::ClientLimited | Verdict::Disturbed);
-        Self::made(&evidence, |check| report.merged.is_none() || !is_of_machine(check))
+        Self::made(&Evidence::of(report), |check| report.merged.is_none() || !is_of_machine(check))
     }
 
     fn made(evidence: &Evidence<'_>, is_made: impl Fn(&Check) -> bool) -> Self {
@@ -269,9 +287,7 @@ impl Validity {
             unavailable: Vec::new(),
             unavailable_reasons: BTreeMap::new(),
         };
-        let is_saturated = matches!(shards::cpu_use(evidence), CheckResult::Findings(found) if !found.is_empty());
-        for Check { name, verdict, look } in GATES.into_iter().filter(is_made) {
-            let verdict = if is_saturated && OF_LOAD.contains(&name) { Verdict::ClientLimited } else { verdict };
+        for Check { name, verdict, look } in checks(evidence).into_iter().filter(is_made) {
             match look(evidence) {
                 CheckResult::Findings(findings) => validity.check(name, findings, verdict),
                 CheckResult::Unavailable(missing) => {
@@ -286,7 +302,7 @@ impl Validity {
     /// Findings of the checks of one of these verdicts, also when a graver one hides them.
     #[must_use]
     pub fn findings(evidence: &Evidence<'_>, verdicts: &[Verdict]) -> Vec<String> {
-        let checks = GATES.iter().filter(|gate| verdicts.contains(&gate.verdict));
+        let checks = checks(evidence).into_iter().filter(|gate| verdicts.contains(&gate.verdict));
         let found = checks.filter_map(|gate| match (gate.look)(evidence) {
             CheckResult::Findings(findings) => Some(findings),
             CheckResult::Unavailable(_) => None,

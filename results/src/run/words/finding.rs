@@ -7,7 +7,7 @@ use super::rows::{IDLE, adaptive_pace, ended_in_warmup, is_unsent, limits};
 use super::stalls::{Stalls, notable, stalls};
 use crate::run::report::{
     BinRow, BindingReport, GroupRow, IntervalRow, LimitWords, Report, ShardReport, Validity, Verdict,
-    connections_in_words, is_full, longer, offered, thresholds,
+    connections_in_words, is_full, longer, offered, thresholds, used_little,
 };
 use crate::show::text::{capital, counted, decimal, grouped, micros, rate_in_words, seconds};
 use crawlmark_harness::plan::{Arrivals, Pacing};
@@ -325,7 +325,8 @@ pub(super) fn client_fault(report: &Report) -> String {
 
 /// Describe the shard that was shortest of CPU, where that explains why connections were in use.
 pub(super) fn starved(report: &Report) -> Option<String> {
-    let shards = report.shards.iter().filter(|_| report.merged.is_none());
+    let is_ours = report.merged.is_none() && !used_little(&report.shards, report.environment.cores);
+    let shards = report.shards.iter().filter(|_| is_ours);
     let needs = shards.filter_map(|shard| {
         let (used, waited) = (shard.usage.cpu_share.unwrap_or(0.0), shard.usage.run_delay_share?);
         (waited >= STARVED || used + waited >= BUSY).then_some((used, waited, shard.shard))
@@ -419,7 +420,8 @@ fn pace(report: &Report) -> String {
     let BindingReport { concurrency, idle, .. } = report.binding;
     let connections = || connections_in_words(&report.plan.run);
     match limit(report) {
-        Some((part, "connections")) => limited(report, &format!("the {}", connections()), part),
+        // The number of connections is the load: whether more of them bring more, one run cannot know.
+        Some((part, "connections")) => held(report, &format!("all {} in use", connections()), part),
         Some((_, "--rate")) if is_kept(report) => format!("{} requested", rate(report)),
         Some((part, by)) => limited(report, by, part),
         None if report.binding == BindingReport::default() => format!("{} good", rate(report)),
@@ -438,8 +440,13 @@ fn pace(report: &Report) -> String {
 }
 
 fn limited(report: &Report, by: &str, part: f64) -> String {
-    let limited = format!("{}: limited by {by} {} of {}", rate(report), rounded_percent(part), merged::time(report));
-    merged::idle_slots(report).into_iter().fold(limited, |limited, idle| format!("{limited}; {idle}"))
+    held(report, &format!("limited by {by}"), part)
+}
+
+/// The rate, with what held for a part of the time.
+fn held(report: &Report, what: &str, part: f64) -> String {
+    let held = format!("{}: {what} {} of {}", rate(report), rounded_percent(part), merged::time(report));
+    merged::idle_slots(report).into_iter().fold(held, |held, idle| format!("{held}; {idle}"))
 }
 
 /// The rate of good responses, and the rate that was asked for.

@@ -206,9 +206,7 @@ fn death(shard: &ShardReport, fault: &str) -> String {
 fn doubt(report: &Report) -> Option<String> {
     match report.validity.verdict {
         _ if is_client_slow(report) => Some(format!("this client was slow ({})", client_fault(report))),
-        Verdict::ConcurrencyLimited => {
-            Some("this client had too few connections (-c), so requests waited for one".to_owned())
-        }
+        Verdict::ConcurrencyLimited => Some("all connections were in use, so requests waited for one".to_owned()),
         Verdict::Disturbed if report.merged.is_some() => {
             Some("parts were disturbed or crawled more than once (see Validity)".to_owned())
         }

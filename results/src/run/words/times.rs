@@ -55,6 +55,14 @@ impl<'a> Clocked<'a> {
 /// Waits that make a percentile longer by less than this part, or by less than a millisecond, need no explanation.
 const NOTABLE: f64 = 1.1;
 
+/// Series of the times that opening a connection takes.
+const OPENING: [Series; 3] = [Series::Connect, Series::Tunnel, Series::Tls];
+
+/// Sum of the times of a series, µs.
+fn spent(report: &Report, series: Series) -> f64 {
+    report.latency(series).map_or(0.0, |times| times.mean_us.unwrap_or(0.0) * times.count as f64)
+}
+
 /// The rows on times.
 pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
@@ -79,6 +87,15 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if let Some(service) = service {
         let of_what = if response.is_some() { "" } else { UNCORRECTED };
         rows.push(("service", format!("{}\n{of_what}", spectrum(service)).trim_end().to_owned()));
+    }
+    // Service times begin when a connection is open.
+    let is_notable = |series: &Series| spent(report, *series) >= spent(report, Series::ServiceOk) * (NOTABLE - 1.0);
+    for series in OPENING.into_iter().filter(is_notable) {
+        let opened = report.latency(series).filter(|opened| opened.count > 0);
+        rows.extend(opened.map(|opened| {
+            let connections = counted(opened.count, "connection");
+            (series.name(), format!("{} ({connections}, before a request was sent)", spectrum(opened)))
+        }));
     }
     if let Some(ttfb) = report.latency(Series::Ttfb).filter(|ttfb| ttfb.count + ttfb.censored > 0) {
         let of = if ttfb.count > 0 { " (of all responses)" } else { "" };
@@ -156,8 +173,8 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
 
 /// Return the main cause of the waits of requests before they were sent, with its part of that time.
 fn culprit(report: &Report) -> String {
-    let spent = |series| report.latency(series).map_or(0.0, |wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64);
-    let opening = spent(Series::Connect) + spent(Series::Tunnel) + spent(Series::Tls);
+    let spent = |series| spent(report, series);
+    let opening: f64 = OPENING.into_iter().map(spent).sum();
     let unsent = unsent(report);
     let held = LimitEvidence::run(report);
     let mut limits: BTreeMap<LimitName, f64> = BTreeMap::new();
@@ -203,10 +220,7 @@ fn unsent(report: &Report) -> Unsent {
     // What timed out waited as well, and that is in the series of the waits: at most so much of them.
     let timed_out = report.totals.errors_by_kind.contains_key(&ErrorKind::Timeout);
     let ended = [Series::PoolWait, Series::BudgetWait, Series::SchedLag].into_iter().filter(|_| timed_out);
-    let ended: f64 = ended
-        .filter_map(|series| report.latency(series))
-        .map(|wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64)
-        .sum();
+    let ended: f64 = ended.map(|series| spent(report, series)).sum();
     let waited = (intended - sent - ended).max(0.0);
     let dropped: u64 = schedule.dropped_by.values().sum();
     let opening = requests.saturating_sub(schedule.dropped);

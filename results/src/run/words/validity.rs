@@ -171,7 +171,7 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
             "Throttling, not the schedule or the connections, set the pace: these figures show what the target allowed."
         }
         Verdict::TargetLimited => {
-            "Too many requests failed, were refused or were cut off, so these figures do not describe normal responses."
+            "The target failed, refused or delayed requests, so these figures do not describe normal responses."
         }
         Verdict::NothingMeasured if report.totals.attempts == 0 => "Nothing was measured: no request was sent.",
         Verdict::NothingMeasured => "Nothing was measured: every request was within the warm-up.",

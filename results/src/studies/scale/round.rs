@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::report::thresholds::RUN_DELAY;
-use crate::run::report::{BindingReport, Report, ShardReport, Verdict};
+use crate::run::report::thresholds::{LITTLE_CPU, RUN_DELAY};
+use crate::run::report::{BindingReport, Evidence, Report, ShardReport, Validity, Verdict};
 use crate::studies::compare::Readings;
 use crawlmark_harness::stats::Series;
 
@@ -136,18 +136,26 @@ impl Round {
         }
     }
 
+    /// Reason why it does not count, with the verdict of its run; none if it counts.
+    #[must_use]
+    pub fn why_left_out(&self) -> Option<String> {
+        let found = self.left_out.first()?;
+        let is_judged = self.validity > Verdict::ClientLimited;
+        Some(if is_judged { format!("{}: {found}", self.validity.name()) } else { found.clone() })
+    }
+
     /// True if it may be looked at.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.left_out.is_empty()
     }
 
-    /// True if CPU may have been what it lacked: its processes used half of all CPUs or more, a shard waited for one for more than 5 % of
-    /// its time, or the machine does not say.
+    /// True if its processes may have taken the CPUs from each other: they used half of all CPUs or more, or a quarter while a shard waited
+    /// for one for more than 5 % of its time, or the machine does not say. A wait beside less than that is due to other programs.
     #[must_use]
     pub fn lacked_cpu(&self) -> bool {
-        self.machine_cpu_share.is_none_or(|used| used >= MUCH_CPU)
-            || self.run_delay_share.is_none_or(|waited| waited > RUN_DELAY)
+        let has_waited = self.run_delay_share.is_none_or(|waited| waited > RUN_DELAY);
+        self.machine_cpu_share.is_none_or(|used| used >= MUCH_CPU || (used >= LITTLE_CPU && has_waited))
     }
 }
 
@@ -156,7 +164,13 @@ fn left_out(report: &Report) -> Vec<String> {
     if report.interrupted {
         return vec!["it was interrupted".to_owned()];
     }
-    if report.validity.verdict > Verdict::ClientLimited { report.validity.reasons.clone() } else { Vec::new() }
+    let Validity { verdict, ref reasons, .. } = report.validity;
+    if verdict <= Verdict::ClientLimited {
+        return Vec::new();
+    }
+    let found = Validity::findings(&Evidence::of(report), &[verdict]);
+    // The last one was noted after these checks, such as a suspension.
+    if found.is_empty() { reasons.last().cloned().into_iter().collect() } else { found }
 }
 
 /// The mean of the times that shards need for an item, over the greatest of them. One that did none would need for ever.

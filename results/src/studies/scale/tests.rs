@@ -105,15 +105,19 @@ fn shards_and_target_on_too_few_cpus_count_only_where_cpu_was_not_scarce() {
     };
     let mut rounds = rounds(5, &[1, 2, 4], |_, n| 100.0 * n);
     assert_eq!(of(&rounds), [(false, true), (false, true), (true, true)]);
-    for round in &mut rounds {
-        round.machine_cpu_share = Some(0.8);
-    }
-    assert_eq!(of(&rounds), [(false, true), (false, true), (true, false)]);
-    for waited in [Some(0.06), None] {
+    // Beside 1.4 % of the CPU, a wait for one is due to other programs.
+    for (used, waited, counts) in [
+        (Some(0.8), Some(0.0), false),
+        (Some(0.3), Some(0.06), false),
+        (Some(0.3), None, false),
+        (Some(0.3), Some(0.0), true),
+        (Some(0.014), Some(0.36), true),
+        (None, Some(0.0), false),
+    ] {
         for round in &mut rounds {
-            (round.machine_cpu_share, round.run_delay_share) = (Some(0.1), waited);
+            (round.machine_cpu_share, round.run_delay_share) = (used, waited);
         }
-        assert_eq!(of(&rounds), [(false, true), (false, true), (true, false)], "{waited:?}");
+        assert_eq!(of(&rounds), [(false, true), (false, true), (true, counts)], "{used:?}, {waited:?}");
     }
     let elsewhere = Room { cores: 2, target_processes: 0, ceiling_per_s: None };
     let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), &rounds, elsewhere);

@@ -87,7 +87,7 @@ fn too_few_connections(curve: &Curve) -> Option<String> {
     let is_limit = !grew && free > 1 && free * 2 > curve.points.len() && curve.points.iter().all(Point::is_full);
     is_limit.then(|| {
         format!(
-            "The limit at every count was the number of connections in all: every one was in use. {}.",
+            "All connections were in use at every count, so their number or the target was the limit. {}.",
             more_connections(connections)
         )
     })
@@ -314,26 +314,15 @@ fn decimal_or_whole(value: f64) -> String {
 /// Return the number of rounds that do not count, and why: of each size, the reason of the first.
 fn left_out(rounds: &[Round]) -> Option<String> {
     let mut by_size: Vec<(Size, usize, String)> = Vec::new();
-    for round in rounds.iter().filter(|round| !round.counts()) {
+    for (round, why) in rounds.iter().filter_map(|round| Some((round, round.why_left_out()?))) {
         match by_size.iter_mut().find(|(size, ..)| *size == round.size) {
             Some((_, count, _)) => *count += 1,
-            None => by_size.push((round.size, 1, why(round))),
+            None => by_size.push((round.size, 1, why)),
         }
     }
     by_size.sort_by_key(|(size, ..)| *size);
     let lines = by_size.iter().map(|(size, count, why)| format!("{count} at {}: {why}", in_words(*size)));
     Some(lines.collect::<Vec<_>>().join("\n")).filter(|lines| !lines.is_empty())
-}
-
-/// The verdict and the finding that made it: what disturbs is looked for last, what the target did first.
-fn why(round: &Round) -> String {
-    let found = if round.validity == Verdict::Disturbed { round.left_out.last() } else { round.left_out.first() };
-    let found = found.map_or("", |found| found);
-    if round.validity > Verdict::ClientLimited {
-        format!("{}: {found}", round.validity.name())
-    } else {
-        found.to_owned()
-    }
 }
 
 fn in_words(Size { shards, connections }: Size) -> String {

@@ -138,8 +138,8 @@ pub(super) fn retransmits(evidence: &Evidence<'_>) -> CheckResult {
     CheckResult::perhaps(tripped.then(|| {
         format!(
             "TCP retransmitted {} segments on this machine, counted over all programs. The target is on it, too, and a response took \
-             200 ms longer than the median or a connection 1 s, as after a retransmission. Look for a full queue, a packet filter or \
-             traffic shaping, or run again without other programs that use the network",
+             200 ms longer than the median or a connection 1 s, as after a retransmission. Look for a full queue of the target, a \
+             packet filter or traffic shaping, or run again without other programs that use the network",
             grouped(again)
         )
     }))

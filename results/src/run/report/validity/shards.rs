@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::thresholds::{
-    CPU_USE, FREEZE_US, LOOP_LAG_US, RECEIVE_DELAY_US, RUN_DELAY, SCHED_LAG_OF_SERVICE, SCHED_LAG_US,
+    CPU_USE, FREEZE_US, LITTLE_CPU, LOOP_LAG_US, RECEIVE_DELAY_US, RUN_DELAY, SCHED_LAG_OF_SERVICE, SCHED_LAG_US,
     SHORTEST_FOR_STEAL_S, SHORTEST_S, SPEED, STEAL,
 };
 use super::wording::{Worst, more_room, remedy};
-use super::{CheckResult, Evidence, Missing};
+use super::{CheckResult, Evidence, Missing, Verdict};
 use crate::run::report::{Latency, Ledger, ShardReport};
 use crate::show::text::counted;
 use crawlmark_harness::plan::Pacing;
@@ -129,13 +129,33 @@ pub(super) fn cpu_use(evidence: &Evidence<'_>) -> CheckResult {
     }))
 }
 
-/// Ready to run, and something else ran.
+/// True if the shards together used less than [`LITTLE_CPU`] of the CPUs that they could run on; false if that is not known.
+pub(crate) fn used_little(shards: &[ShardReport], cores: usize) -> bool {
+    let used: Vec<f64> = shards.iter().filter_map(|shard| shard.usage.cpu_share).collect();
+    !used.is_empty() && used.iter().sum::<f64>() < LITTLE_CPU * used.len().min(cores) as f64
+}
+
+/// Return the verdict that a lack of CPU leads to: the client's limit where a shard used all of a CPU, and a disturbance where the shards
+/// used little and one of them waited for a CPU. None elsewhere: each check has its own.
+pub(super) fn blame(evidence: &Evidence<'_>) -> Option<Verdict> {
+    let waits = readings(evidence, SHORTEST_S, |shard| shard.usage.run_delay_share).unwrap_or_default();
+    if matches!(cpu_use(evidence), CheckResult::Findings(found) if !found.is_empty()) {
+        return Some(Verdict::ClientLimited);
+    }
+    let is_starved = waits.iter().any(|(_, waited)| *waited > RUN_DELAY);
+    (is_starved && used_little(evidence.shards, evidence.environment.cores)).then_some(Verdict::Disturbed)
+}
+
+/// Ready to run, and something else ran. A client that used little is judged by what the wait did, where that is known.
 pub(super) fn run_delay(evidence: &Evidence<'_>) -> CheckResult {
     let waits = match readings(evidence, SHORTEST_S, |shard| shard.usage.run_delay_share) {
         Ok(waits) => waits,
         Err(missing) => return CheckResult::Unavailable(missing),
     };
-    CheckResult::perhaps(Worst::of(waits.into_iter().filter(|(_, waited)| *waited > RUN_DELAY)).map(|worst| {
+    let used_little = used_little(evidence.shards, evidence.environment.cores);
+    let is_harmless = |shard| used_little && times(shard, Series::ReceiveDelay).and_then(highest_known).is_some();
+    let long = waits.into_iter().filter(|(shard, waited)| *waited > RUN_DELAY && !is_harmless(shard));
+    CheckResult::perhaps(Worst::of(long).map(|worst| {
         format!(
             "{} spent {} of the run waiting for a CPU, so {} and look slower than they were. {}",
             worst.who(),

@@ -141,7 +141,7 @@ fn shard(number: u32) -> ShardReport {
         course: Course::default(),
         latency: latency.into_iter().map(|(series, us)| (series.name().to_owned(), times(us))).collect(),
         usage: UsageReport {
-            cpu_share: Some(0.2),
+            cpu_share: Some(0.3),
             run_delay_share: Some(0.001),
             measured_s: Some(10.0),
             steal_share: Some(0.0),
@@ -503,6 +503,53 @@ fn g_run_delay() {
     passes(|run| (run.usage().run_delay_share, run.usage().measured_s) = (Some(0.5), Some(0.19)));
 }
 
+/// The table of who is blamed for a lack of CPU: by the CPU that a shard used, by its wait for one, and by what came late.
+#[test]
+fn a_client_is_blamed_for_its_own_cpu_and_not_for_that_of_others() {
+    let late: [(&str, fn(&mut Run)); 5] = [
+        ("nothing", |_| {}),
+        ("unread", |run| run.times(Series::ReceiveDelay).p99_us = Some(5_000.0)),
+        ("unsent", |run| run.times(Series::SchedLag).p99_us = Some(5_000.0)),
+        ("unlooked", |run| run.times(Series::LoopLag).p99_us = Some(30_000.0)),
+        ("stopped", |run| run.times(Series::LoopLag).max_us = Some(480_000.0)),
+    ];
+    for used in [0.02, 0.1, 0.24, 0.26, 0.6, 0.86] {
+        for waited in [0.0, 0.04, 0.06, 0.5, 0.9] {
+            for (what, spoil) in late {
+                for stamped in [true, false] {
+                    let mut run = Run::quiet();
+                    for shard in &mut run.shards {
+                        (shard.usage.cpu_share, shard.usage.run_delay_share) = (Some(used), Some(waited));
+                    }
+                    spoil(&mut run);
+                    if !stamped {
+                        run.shards.iter_mut().for_each(|shard| drop(shard.latency.remove(Series::ReceiveDelay.name())));
+                    }
+                    let (is_little, has_waited) = (used < 0.25, waited > 0.05);
+                    let is_late = what != "nothing" && (what != "unread" || stamped);
+                    let expected = match () {
+                        () if used > 0.85 => Verdict::ClientLimited,
+                        () if is_little && has_waited && (is_late || !stamped) => Verdict::Disturbed,
+                        // The wait alone, where its harm is measured and there is none.
+                        () if is_little && has_waited => Verdict::Valid,
+                        () if has_waited || is_late => Verdict::ClientLimited,
+                        () => Verdict::Valid,
+                    };
+                    let judged = run.judge();
+                    assert_eq!(judged.verdict, expected, "{used}, {waited}, {what}, {stamped}: {judged:?}");
+                }
+            }
+        }
+    }
+    // Many shards on few CPUs wait for each other, although each used little.
+    let mut run = Run::quiet();
+    (run.environment.cores, run.shards) = (2, (0..16).map(shard).collect());
+    for shard in &mut run.shards {
+        (shard.usage.cpu_share, shard.usage.run_delay_share) = (Some(0.12), Some(0.8));
+    }
+    assert_eq!(run.judge().verdict, Verdict::ClientLimited);
+}
+
 #[test]
 fn g_sched_lag() {
     trips(Verdict::ClientLimited, &["shard 1 sent 1 % of its requests at least 2.10 ms late", "pace"], |run| {
@@ -750,7 +797,7 @@ fn g_retransmits() {
         run.times(Series::ServiceOk).max_us = Some(750_000.0);
     });
     // One of a thousand attempts, and four.
-    trips(Verdict::Disturbed, &["retransmitted 6 segments"], |run| again(run, 6));
+    trips(Verdict::TargetLimited, &["retransmitted 6 segments"], |run| again(run, 6));
     passes(|run| again(run, 5));
     // A network may lose something.
     passes(|run| {

@@ -9,6 +9,10 @@ pub(crate) const CPU_USE: f64 = 0.85;
 /// CPU for a third and more.
 pub(crate) const RUN_DELAY: f64 = 0.05;
 
+/// Part of the CPUs that the shards could run on, below which they used little: a target that had all of their CPU time as well would be
+/// a third faster at most, so the shards did not set the pace, however long they waited for a CPU.
+pub(crate) const LITTLE_CPU: f64 = 0.25;
+
 /// Part of the shards' time in which there was no room for more results: as [`RUN_DELAY`], the client set the pace then.
 pub(super) const STORAGE: f64 = 0.05;
 

@@ -134,10 +134,7 @@ fn own_findings(report: &Report) -> Option<Vec<String>> {
         return Some(validity.reasons.clone());
     }
     // A target that fails requests is the graver finding, which hides those.
-    let Report { plan, environment, host, shards, totals, ledger, intervals, warmup, .. } = report;
-    let evidence =
-        Evidence { plan: &plan.run, environment, host, shards, totals, ledger, intervals, warmup: warmup.as_ref() };
-    Some(Validity::findings(&evidence, &OWN)).filter(|found| !found.is_empty())
+    Some(Validity::findings(&Evidence::of(report), &OWN)).filter(|found| !found.is_empty())
 }
 
 /// True if a bound on failed requests would hold without those that timed out, which a busy machine may cause.
