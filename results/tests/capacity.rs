@@ -277,6 +277,12 @@ fn what_a_busy_machine_may_have_done_is_not_the_targets() {
     report.totals.errors_by_kind.clear();
     report.totals.errors_by_kind.insert(ErrorKind::Closed, 500);
     assert_eq!(judged(&busy(&report)), (ProbeResult::Fail, false));
+    // So are connections that it did not take in time, and segments that were sent again on the way to it.
+    report.totals.errors_by_kind.insert(ErrorKind::ConnectTimeout, 500);
+    report.environment.colocated = true;
+    let network = &mut report.host.network;
+    (network.tcp_retransmits, network.listen_overflows, network.listen_drops) = (Some(900), Some(500), Some(500));
+    assert_eq!(judged(&report), (ProbeResult::Fail, false));
     // A lack of connections may come of answers that were read late.
     let mut starved = saved();
     starved.validity.verdict = Verdict::ConcurrencyLimited;

@@ -288,7 +288,7 @@ remedy for each finding:
                        the schedule, or for connections
   client_limited       a shard had no CPU, port or descriptor left, did not
                        get to run, or sent requests or read responses late
-  disturbed            the CPU or the network changed during the run
+  disturbed            the CPU changed during the run, or others used it
   nothing_measured     all requests were in the warm-up
   incomplete           a shard died, or counts differ (exit code 4 without
                        --strict, too)";

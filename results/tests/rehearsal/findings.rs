@@ -353,3 +353,15 @@ fn connections_in_use_are_blamed_on_a_client_that_has_no_cpu_left() {
     let short = "this client was short of CPU (shard 0 used a CPU 70 % of the time and waited for one 25 %)";
     assert!(title(&report).contains(short), "{}", title(&report));
 }
+
+#[test]
+fn the_time_to_connect_is_shown_where_it_is_a_notable_part_of_a_request() {
+    for (part, is_shown) in [(0.09, false), (0.11, true), (3.0, true)] {
+        let mut report = overloaded(&open(400, 100, 5));
+        let mut connect = report.latency["service"].clone();
+        connect.mean_us = connect.mean_us.map(|us| us * part);
+        report.latency.insert("connect".to_owned(), connect);
+        let text = words::doc(&report, &[]).terminal(usize::MAX);
+        assert_eq!(text.lines().any(|line| line.trim_start().starts_with("connect ")), is_shown, "{part}: {text}");
+    }
+}

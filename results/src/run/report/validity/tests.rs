@@ -506,7 +506,8 @@ fn g_run_delay() {
 /// The table of who is blamed for a lack of CPU: by the CPU that a shard used, by its wait for one, and by what came late.
 #[test]
 fn a_client_is_blamed_for_its_own_cpu_and_not_for_that_of_others() {
-    let late: [(&str, fn(&mut Run)); 5] = [
+    type Spoil = fn(&mut Run);
+    let late: [(&str, Spoil); 5] = [
         ("nothing", |_| {}),
         ("unread", |run| run.times(Series::ReceiveDelay).p99_us = Some(5_000.0)),
         ("unsent", |run| run.times(Series::SchedLag).p99_us = Some(5_000.0)),
