@@ -35,13 +35,17 @@ const CHUNK: usize = 8 << 10;
 /// Longest crawl that is merged. The merge makes a row for each second.
 pub const LONGEST: Duration = Duration::from_hours(24 * 100);
 
+/// Most seconds of a part that are read ahead of the merge. A part delays fewer, and holds each second but those in which all of its shards
+/// were dead; a second that is found later than that is added to the one that is merged then.
+const MOST_AHEAD: usize = 4_096;
+
 /// Parts whose times of each second are told one by one. Those of more would take memory for figures that no report shows.
 pub const MOST_TIMES: u32 = 64;
 
 /// Frame of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PartFrame {
-    /// A second of the part, merged over its shards. One for each second, in order.
+    /// A second of the part, merged over its shards: written once it is complete, after later ones if a response in it was slow.
     Second(Box<IntervalFrame>),
     /// The end of the part: the last frame.
     End(Box<PartEnd>),
@@ -83,9 +87,6 @@ pub enum PartError {
     /// Bytes beyond the end.
     #[error("it goes on after its end")]
     Long,
-    /// Seconds out of order.
-    #[error("its second {0} is out of order")]
-    Order(u64),
     /// A part that the crawl does not have.
     #[error("the crawl has no such part")]
     Foreign,
@@ -345,15 +346,13 @@ fn calendar(unix_ns: u64) -> SystemTime {
 pub struct PartReader<R> {
     stream: R,
     decoder: FrameDecoder,
-    /// Index of the second that may come next.
-    next: u64,
     is_over: bool,
 }
 
 impl<R: Read> PartReader<R> {
     /// The part that `stream` holds.
     pub fn new(stream: R) -> Self {
-        Self { stream, decoder: FrameDecoder::default(), next: 0, is_over: false }
+        Self { stream, decoder: FrameDecoder::default(), is_over: false }
     }
 
     /// Read the next frame; none after the end.
@@ -381,16 +380,10 @@ impl<R: Read> PartReader<R> {
 
     fn check(&mut self, frame: PartFrame) -> Result<PartFrame, PartError> {
         match &frame {
-            PartFrame::Second(second) => {
-                let index = second.figures.index;
-                if index < self.next {
-                    return Err(PartError::Order(index));
-                }
-                if index >= LONGEST.as_secs() {
-                    return Err(PartError::TooLate(index));
-                }
-                self.next = index + 1;
+            PartFrame::Second(second) if second.figures.index >= LONGEST.as_secs() => {
+                return Err(PartError::TooLate(second.figures.index));
             }
+            PartFrame::Second(_) => {}
             PartFrame::End(_) => self.is_over = true,
         }
         Ok(frame)
@@ -410,26 +403,29 @@ pub struct PartStart {
 struct Active<R> {
     start: PartStart,
     reader: PartReader<R>,
-    /// Its next second, by the crawl's clock.
-    next: Option<Box<IntervalFrame>>,
+    /// Seconds that were read and not merged, by the crawl's clock. In a part, a second with a slow response is behind later ones.
+    ahead: Vec<Box<IntervalFrame>>,
 }
 
 impl<R: Read> Active<R> {
-    /// Read on; the end if it came.
+    /// Read the next frame; return the end if it came.
     fn advance(&mut self) -> Result<Option<PartEnd>, PartError> {
         match self.reader.next_frame()? {
             Some(PartFrame::Second(mut second)) => {
                 // Seconds of the crawl are whole: a part that started within one has its seconds in the nearest ones.
                 second.figures.index += self.start.first_second();
-                self.next = Some(second);
+                self.ahead.push(second);
                 Ok(None)
             }
-            Some(PartFrame::End(end)) => match self.reader.next_frame()? {
-                None => Ok(Some(*end)),
-                Some(_) => Err(PartError::Long),
-            },
+            Some(PartFrame::End(end)) => self.reader.next_frame().map(|_| Some(*end)),
             None => Err(PartError::Cut),
         }
+    }
+
+    /// True if more is to be read before `second` can be merged.
+    fn lacks(&self, second: u64) -> bool {
+        let is_there = || self.ahead.iter().any(|frame| frame.figures.index == second);
+        !self.reader.is_over && self.ahead.len() < MOST_AHEAD && !is_there()
     }
 }
 
@@ -443,7 +439,7 @@ impl PartStart {
 /// Merge the parts of a crawl: `plan` has a shard for each part. Parts that are not in `parts` are missing: their shards have a fault.
 /// `open` is called for each part when the time of the crawl reaches its start; as many are open at once as ran at once. The seconds go to
 /// `observer` in order, without the times of each part if there are more than [`MOST_TIMES`]. Memory grows with the parts, by some kilobytes
-/// each, and with nothing else.
+/// each and for each second that a slow response delayed, and with nothing else.
 ///
 /// # Errors
 /// When a part cannot be read; with its number.
@@ -467,7 +463,7 @@ pub fn merge<R: Read>(
         }
         while let Some(start) = waiting.pop_if(|start| start.first_second() <= second) {
             let reader = PartReader::new(open(start.part).map_err(|error| (start.part, error.into()))?);
-            active.extend(merged.advance(Active { start, reader, next: None })?);
+            active.push(Active { start, reader, ahead: Vec::new() });
             is_sorted = false;
         }
         if !is_sorted {
@@ -475,19 +471,14 @@ pub fn merge<R: Read>(
             is_sorted = true;
         }
         let mut interval = timeline.empty(second);
-        for mut part in std::mem::take(&mut active) {
-            match part.next.take_if(|frame| frame.figures.index == second) {
-                Some(frame) => {
-                    let number = part.start.part;
-                    timeline.add_shard(&mut interval, number, *frame).map_err(|error| (number, error.into()))?;
-                    active.extend(merged.advance(part)?);
-                }
-                None => active.push(part),
-            }
+        for part in &mut active {
+            let number = part.start.part;
+            merged.second(part, second, (&timeline, &mut interval)).map_err(|error| (number, error))?;
             if plan.shards > MOST_TIMES {
                 interval.shards.clear();
             }
         }
+        active.retain(|part| !part.reader.is_over || !part.ahead.is_empty());
         observer.interval(&interval);
     }
     Ok(merged.record)
@@ -522,12 +513,28 @@ impl Merged {
         Self { record }
     }
 
-    /// Read the part's next frame; return it unless that was its end.
-    fn advance<R: Read>(&mut self, mut part: Active<R>) -> Result<Option<Active<R>>, (u32, PartError)> {
-        let start = part.start;
-        let ended = part.advance().and_then(|end| end.map_or(Ok(false), |end| self.end(start, end).map(|()| true)));
-        let is_over = ended.map_err(|error| (start.part, error))?;
-        Ok((!is_over).then_some(part))
+    /// Add the part's frame of `second`, and of earlier ones, to `interval`.
+    fn second<R: Read>(
+        &mut self,
+        part: &mut Active<R>,
+        second: u64,
+        (timeline, interval): (&Timeline, &mut Interval),
+    ) -> Result<(), PartError> {
+        while part.lacks(second) {
+            self.advance(part)?;
+        }
+        for frame in part.ahead.extract_if(.., |frame| frame.figures.index <= second) {
+            timeline.add_shard(interval, part.start.part, *frame)?;
+        }
+        // Its end may be next.
+        if part.ahead.is_empty() && !part.reader.is_over {
+            self.advance(part)?;
+        }
+        Ok(())
+    }
+
+    fn advance<R: Read>(&mut self, part: &mut Active<R>) -> Result<(), PartError> {
+        part.advance()?.map_or(Ok(()), |end| self.end(part.start, end))
     }
 
     fn end(&mut self, start: PartStart, end: PartEnd) -> Result<(), PartError> {

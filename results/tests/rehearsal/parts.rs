@@ -147,6 +147,34 @@ proptest! {
     }
 
     #[test]
+    fn seconds_are_merged_in_whatever_order_they_were_written_even_if_one_is_missing(
+        pattern in pattern(), slow_s in 1..9_u64, keys in prop::collection::vec(any::<u64>(), 40), gap: prop::sample::Index,
+    ) {
+        let mut pattern = pattern;
+        pattern[0].0 = slow_s * 1_000;
+        let plan = RunPlan { shards: 2, connections: 8, ids: IdRange { start: 0, end: 60 }, ..plan() };
+        let whole = RunPlan { shards: 1, ..plan.clone() };
+        let (run, written) = part(&pattern, &plan);
+        let mut intervals = run.intervals;
+        let attempts = |intervals: &[Interval]| intervals.iter().map(|one| one.merged.counters.requests.attempts).sum::<u64>();
+        let check = |stream: &[u8], expected: u64| {
+            let (record, mut seconds) = merged(&whole, &[(0, stream)]).unwrap();
+            assert_eq!(attempts(&seconds), expected);
+            assert!(seconds.iter().map(|one| one.index).eq(0..seconds.len() as u64));
+            // The last second may be the one that is missing.
+            seconds.retain(|one| one.merged.counters.requests.attempts > 0 || one.scheduled.requests > 0);
+            figures(&whole, record, seconds)
+        };
+        let all = attempts(&intervals);
+        prop_assert_eq!(all, run.record.shards.iter().map(|shard| shard.stats.counters.requests.attempts).sum::<u64>());
+        let as_written = check(&written, all);
+        intervals.sort_by_key(|one| keys[usize::try_from(one.index).unwrap() % keys.len()]);
+        prop_assert_eq!(check(&frames(&intervals, &run.record), all), as_written);
+        let missing = intervals.remove(gap.index(intervals.len()));
+        check(&frames(&intervals, &run.record), all - attempts(&[missing]));
+    }
+
+    #[test]
     fn a_cut_or_changed_stream_is_an_error(pattern in pattern(), at: prop::sample::Index, flip in 0..=255_u8) {
         let plan = RunPlan { shards: 1, connections: 2, ids: IdRange { start: 0, end: 30 }, ..plan() };
         let (_, mut stream) = part(&pattern, &plan);
