@@ -15,7 +15,9 @@ use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::process::{FileCounters, clock_error};
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
-use crawlmark_results::run::parts::{AttemptRecord, AttemptStatus, ClockReading, PartsDirectory, PlanFile};
+use crawlmark_results::run::parts::{
+    AttemptRecord, AttemptStatus, ClockReading, PartsDirectory, PlanFile, counted_requests,
+};
 
 use super::digest::check_program;
 use super::node::{Node, Part, labels};
@@ -208,6 +210,8 @@ impl Attempt {
             clock: clock.get(),
             clock_error_us: clock_error().and_then(|error| u64::try_from(error.as_micros()).ok()),
             frames_bytes,
+            // A shard that died has sent more than it reported.
+            requests: counted_requests(&self.place().join(PartsDirectory::REQUESTS)).unwrap_or(0).max(record.requests),
             ..record
         };
         let path = self.place().join(PartsDirectory::ATTEMPT);

@@ -53,7 +53,7 @@ pub struct AttemptRecord {
     pub finished_before: u64,
     /// Items that it tried, by state.
     pub items: ItemCounts,
-    /// Requests that it sent.
+    /// Requests that it sent, those included that shards that died did not report.
     pub requests: u64,
     /// Requests for robots.txt before its start: not in `requests`.
     #[serde(default)]

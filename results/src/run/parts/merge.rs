@@ -16,14 +16,14 @@ use crate::run::report::{
     CRAWL_DELAY, IntervalRow, Labels, MergedReport, OtherAttempt, PER_HOST_RATE_FROM, Report, Source, Validity, Verdict,
 };
 use crate::run::result_dir::foreign;
-use crate::show::text::{counted, shell_word};
+use crate::show::text::shell_word;
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::supervisor::parts::{
     MOST_TIMES, PartError, PartFrame, PartReader, PartStart, merge as merge_frames,
 };
-use crawlmark_harness::supervisor::{Interval, Live, Observer};
+use crawlmark_harness::supervisor::{Interval, Live, Observer, RunRecord};
 use crawlmark_harness::units::{Rate, grouped};
 
 /// Parts whose files are kept open while they are read. More of them are opened for each piece that is read: a process may have a thousand
@@ -171,7 +171,9 @@ pub fn merge(
     report.command = Some(plan.command.clone());
     let kept = attempts.iter().map(|attempt| attempt.finished_before).fold(0, u64::saturating_add);
     report.finished_before = Some(kept).filter(|kept| *kept > 0);
-    let merged = describe(directory, &plan, (&attempts, missing), start_us)?;
+    let mut merged = describe(directory, &plan, (&attempts, missing), start_us)?;
+    let unreported = attempts.iter().map(|attempt| unreported(attempt, &record));
+    merged.additional_requests = unreported.fold(merged.additional_requests, u64::saturating_add);
     report.merged = Some(merged);
     judge(&mut report, &attempts);
     thresholds.close(&mut report);
@@ -335,6 +337,12 @@ fn describe(
     Ok(merged)
 }
 
+/// Return the number of requests of a merged attempt that are not in its record: shards that died had sent them since their last reports.
+fn unreported(attempt: &AttemptRecord, record: &RunRecord) -> u64 {
+    let shard = record.shards.get(attempt.part as usize).filter(|shard| !shard.past.is_empty());
+    shard.map_or(0, |shard| attempt.requests.saturating_sub(shard.stats.counters.requests.attempts_sent))
+}
+
 /// Return the part of the time between the first start and the last end in which the slots were in use.
 fn slots_used(attempts: &[AttemptRecord], slots: u32) -> f64 {
     let time_us = |attempt: &AttemptRecord| attempt.finished_at_us.saturating_sub(attempt.started_at_us);
@@ -419,15 +427,8 @@ fn judge(report: &mut Report, attempts: &[AttemptRecord]) {
         });
         report.validity.check(&format!("parts that are {}", verdict.name()), found, verdict);
     }
-    let found = (merged.additional_requests > 0 || merged.uncounted_attempts > 0).then(|| {
-        let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
-        format!(
-            "{} that {} not count sent {uncounted}{}, so the target had more to do than these figures show. Repeat the crawl \
-             before relying on its times",
-            counted(merged.other_attempts.into(), "attempt"),
-            if merged.other_attempts == 1 { "does" } else { "do" },
-            counted(merged.additional_requests, "more request")
-        )
+    let found = merged.additional().map(|additional| {
+        format!("{additional}, so the target had more to do than these figures show. Repeat the crawl before relying on its times")
     });
     report.validity.check("attempts beside the merged ones", found, Verdict::Disturbed);
 }

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::show::text::{counted, grouped};
+
 /// Share of idle slot time that is worth mentioning.
 const NOTABLE_IDLE: f64 = 0.05;
 
@@ -41,7 +43,7 @@ pub struct MergedReport {
     pub last_start_us: Option<u64>,
     /// Attempts beside the merged ones: they lost the race to publish, were stopped, or died.
     pub other_attempts: u32,
-    /// Requests that these sent in addition to those of this report, those for robots.txt included.
+    /// Requests that are not in `totals`: those of these attempts, for robots.txt too, and those that shards that died had not reported.
     pub additional_requests: u64,
     /// The attempts among them that reported no end: killed, lost with their machine, or still running.
     #[serde(default)]
@@ -73,6 +75,18 @@ impl MergedReport {
     #[must_use]
     pub fn partly_used(&self) -> Option<f64> {
         Some(self.slots_used).filter(|used| *used < 1.0 - NOTABLE_IDLE)
+    }
+
+    /// Say how many requests are not in `totals`; none if all are.
+    pub(crate) fn additional(&self) -> Option<String> {
+        let uncounted = if self.uncounted_attempts > 0 { "at least " } else { "" };
+        (self.additional_requests > 0 || self.uncounted_attempts > 0).then(|| {
+            format!(
+                "{uncounted}{} sent by attempts that were not merged ({}) and by shards that died",
+                counted(self.additional_requests, "more request"),
+                grouped(self.other_attempts.into())
+            )
+        })
     }
 
     /// True if each part was crawled once: nothing is missing, and no other attempt sent requests.

@@ -9,7 +9,7 @@ use crawlmark_harness::units::rounded_percent;
 
 /// Return the row of the summary.
 pub(super) fn row(merged: &MergedReport) -> String {
-    let MergedReport { parts, missing_parts, slots, machines, other_attempts, .. } = *merged;
+    let MergedReport { parts, missing_parts, slots, machines, .. } = *merged;
     let (merged_parts, slots) = (grouped((parts - missing_parts.min(parts)).into()), grouped(slots.into()));
     let of = match missing_parts {
         0 => format!("{merged_parts} merged"),
@@ -37,15 +37,8 @@ pub(super) fn row(merged: &MergedReport) -> String {
     if merged.robots_requests > 0 {
         let _ = write!(row, "\n{} for robots.txt before the parts began", counted(merged.robots_requests, "request"));
     }
-    if merged.additional_requests > 0 {
-        let uncounted = if merged.uncounted_attempts > 0 { "at least " } else { "" };
-        let _ = write!(
-            row,
-            "\n{} that {} not count sent {uncounted}{}",
-            counted(other_attempts.into(), "attempt"),
-            if other_attempts == 1 { "does" } else { "do" },
-            counted(merged.additional_requests, "more request")
-        );
+    if let Some(additional) = merged.additional() {
+        let _ = write!(row, "\n{additional}");
     }
     row
 }
