@@ -8,12 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
 use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::plan::SlotShare;
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
-use crawlmark_results::run::report::rfc3339;
+use crawlmark_results::run::report::{CommandLine, rfc3339};
 use crawlmark_results::show::text::{counted, shell_word};
 
-use crate::cli::{PlanArgs, SaveArgs, Typed};
+use crate::cli::{Auto, PlanArgs, RunArgs, SaveArgs, Typed};
 use crate::cluster::digest;
 use crate::error::{DONE, Error};
 use crate::run;
@@ -43,6 +44,11 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     if crawl.part.plan.is_some() || crawl.save.resume.is_some() {
         return Err(Error::Usage("plan: --plan and --resume are for `crawlmark run`: remove them".to_owned()));
     }
+    if let Some(flag) = of_result(&crawl) {
+        return Err(Error::Usage(format!(
+            "plan: {flag} is for the result of a run: give it to `crawlmark run --plan`"
+        )));
+    }
     if slots > nodes {
         return Err(Error::Usage(format!("--slots {slots} is more than the {nodes} parts: use at most {nodes}")));
     }
@@ -50,6 +56,7 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     let start_at = start_at.map(SystemTime::from);
     start_at.map_or(Ok(()), |at| check_start(at, start))?;
     let saving = saving(&crawl.save)?;
+    let shards = crawl.shards;
     let (burst, quiet, has_range) = (crawl.burst, crawl.quiet, crawl.ids.is_some() || crawl.requests.is_some());
     let (resolved, _) = run::check(*Box::new(crawl))?;
     let lines = resolved.workload.get("lines");
@@ -65,7 +72,11 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     resolved.check_parts(nodes, slots, burst).map_err(|error| Error::Usage(error.to_string()))?;
     let duration = resolved.duration;
     let mut file = PlanFile::new(run::whole(resolved, slots, burst), nodes, slots);
-    file.command = typed.into_command();
+    if let Auto::Exactly(asked) = shards {
+        let share = SlotShare { slot: 0, of: slots };
+        run::check_shards(shards, &file.crawl, &file.crawl.part(file.ids(0), share, asked, burst))?;
+    }
+    file.command = recorded(typed, shards);
     file.program = digest::of_program()?;
     file.created_at = rfc3339(start);
     file.run_id = format!("{}-{}", file.created_at, std::process::id());
@@ -99,6 +110,27 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
         terminal::say(&said);
     }
     Ok(DONE)
+}
+
+/// Return the flags that each part repeats.
+fn recorded(typed: Typed, shards: Auto<u32>) -> CommandLine {
+    let mut command = typed.into_command();
+    if let Auto::Exactly(shards) = shards {
+        command.arguments.extend(["--shards".to_owned(), shards.to_string()]);
+    }
+    command
+}
+
+/// Return the first flag of the output of a run, which a plan does not hold; none without any.
+fn of_result(crawl: &RunArgs) -> Option<&'static str> {
+    let flags = [
+        ("--json", crawl.json),
+        ("--output-format", crawl.output_format.is_some()),
+        ("--latency", crawl.latency),
+        ("--export", !crawl.exports.is_empty()),
+        ("--png", crawl.png.is_some()),
+    ];
+    flags.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
 }
 
 /// Check that the common start is to come, and soon.
@@ -150,4 +182,142 @@ fn saving(args: &SaveArgs) -> Result<Vec<String>, Error> {
     let durability = args.durability.map(|durability| ("--durability", durability.name().to_owned()));
     let flags = [Some(("--save", name.to_owned())), fields, bodies, most, durability];
     Ok(flags.into_iter().flatten().flat_map(|(flag, value)| [flag.to_owned(), value]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+    use clap::parser::ValueSource;
+
+    use super::*;
+    use crate::cli::{Cli, Command, resumed};
+
+    const URL: &str = "http://127.0.0.1:8080/{id}";
+
+    /// Each flag of `run` that a plan may have.
+    const FLAGS: &[&str] = &[
+        "--urls list",
+        "--requests-file list",
+        "--ids 0..7",
+        "--items 7",
+        "--duration 7s",
+        "--method PUT",
+        "--body-file file",
+        "--bearer-env TOKEN",
+        "--id-format 08",
+        "--shuffle",
+        "--compressed",
+        "--cookies",
+        "--follow 3",
+        "--unix-socket path",
+        "--idle-timeout 7s",
+        "--connect-rate 7",
+        "--dns-ttl 7s",
+        "--receive-stamps off",
+        "--seed 7",
+        "--shards 3",
+        "--connections 77",
+        "--rate 77",
+        "--arrivals poisson",
+        "--speed 2",
+        "--queue 7",
+        "--pacing spin",
+        "--warmup 7s",
+        "--grace 7s",
+        "--burst 7",
+        "--no-pin",
+        "--on-throttle count",
+        "--robots ignore",
+        "--max-pause 7s",
+        "--adaptive=gradient",
+        "--retries 7",
+        "--retry-budget 7%",
+        "--backoff 7ms,7s",
+        "--per-host-connections 7",
+        "--per-host-rate 7",
+        "--timeout 7s",
+        "--connect-timeout 7s",
+        "--disable-keepalive",
+        "--max-requests-per-connection 7",
+        "--http 2 --streams 7",
+        "--local-ips 127.1.0.0/16",
+        "--connect-to a:80:b:81",
+        "--proxy http://127.0.0.1:3128 --session per-request --retire-session uses=7",
+        "--cacert file",
+        "--insecure",
+        "--cert file --key file",
+        "--tls-resume",
+        "--tls-min 1.3",
+        "--tls-max 1.2",
+        "--expect json",
+        "--name seven",
+        "--tag key=value",
+        "--shard-deadline 7s",
+        "--k6-exit-codes",
+        "--threshold rate>7",
+        "--stop-if error_rate[5s]<7%",
+        "--slo-p99 7s",
+        "--max-error-rate 7%",
+        "--strict",
+        "--quiet",
+        "--no-progress",
+        "--save items --save-fields status --save-bodies all --max-body 7 --durability process",
+    ];
+
+    /// Arguments of the run of a part, of the bundled target and of results; and such that a part gets anew, for they may be secret.
+    const OTHERS: &[&str] = &[
+        "help",
+        "url",
+        "resume",
+        "plan",
+        "node",
+        "into",
+        "out",
+        "json",
+        "output_format",
+        "latency",
+        "exports",
+        "png",
+        "headers",
+        "body",
+        "json_body",
+        "auth",
+        "target",
+    ];
+
+    fn words<'a>(command: &[&'a str], flags: &'a str) -> Vec<&'a str> {
+        // A list names the targets itself.
+        let url = if flags.contains("list") { None } else { Some(URL) };
+        command.iter().copied().chain(url).chain(flags.split(' ')).collect()
+    }
+
+    fn resolved(words: &[String]) -> String {
+        let (cli, _) = Cli::of(words).unwrap();
+        format!("{:?}", cli.command)
+    }
+
+    #[test]
+    fn a_part_has_each_flag_of_its_plan_as_a_plain_run_has_it() {
+        let mut seen = BTreeSet::new();
+        for &flags in FLAGS {
+            let plain: Vec<String> = words(&["crawlmark", "run"], flags).into_iter().map(str::to_owned).collect();
+            let matches = Cli::matches(&plain).unwrap();
+            let (_, run) = matches.subcommand().unwrap();
+            let is_given = |id: &&clap::Id| run.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+            seen.extend(run.ids().filter(is_given).map(ToString::to_string));
+            let (cli, typed) = Cli::of(words(&["crawlmark", "plan", "--nodes", "2"], flags)).unwrap();
+            let Command::Plan(args) = cli.command else { panic!("{:?}", cli.command) };
+            let mut part = resumed(&recorded(typed, args.run.shards), &[]).unwrap();
+            part.extend(saving(&args.run.save).unwrap());
+            let is_of_plan = flags == "--quiet" || flags == "--no-progress";
+            assert!(resolved(&part) == resolved(&plain) || is_of_plan, "{flags}: {part:?}");
+        }
+        let command = Cli::command();
+        let all = command.find_subcommand("run").unwrap().get_arguments().map(|argument| argument.get_id().as_str());
+        let is_other = |id: &str| OTHERS.contains(&id) || id.starts_with("target_");
+        let untested: Vec<&str> = all.filter(|id| !seen.contains(*id) && !is_other(id)).collect();
+        assert_eq!(untested, [""; 0]);
+    }
 }

@@ -27,7 +27,7 @@ use crawlmark_results::show::plot;
 
 use self::output::{Output, OutputOptions};
 use self::part::{Beginning, PartOutcome, PartRun, PartSeconds, PartSlot, SlotTurn};
-pub(crate) use self::part::{in_flags, whole};
+pub(crate) use self::part::{check_shards, in_flags, whole};
 use self::reach::Checked;
 #[cfg(any(test, fuzzing))]
 pub use self::requests::laws as request_file_laws;

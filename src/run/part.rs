@@ -70,6 +70,20 @@ pub(super) enum Beginning {
     Done(String),
 }
 
+/// Check that the plan of a part has as many shards as were asked for.
+///
+/// # Errors
+/// When its connections are too few for them.
+pub(crate) fn check_shards(asked: Auto<u32>, whole: &RunPlan, part: &RunPlan) -> Result<(), Error> {
+    match asked {
+        Auto::Exactly(asked) if part.shards < asked => Err(Error::Usage(format!(
+            "--shards {asked}: a slot has {} connections of the plan's {}, so that a part has at most {} shards",
+            part.connections, whole.connections, part.shards
+        ))),
+        Auto::Exactly(_) | Auto::Auto => Ok(()),
+    }
+}
+
 /// Return the plan of a whole crawl: a setting that depends on the machine has the same value on all.
 pub(crate) fn whole(plan: RunPlan, slots: u32, burst: Option<u64>) -> RunPlan {
     let default = || plan.rate.filter(|_| plan.has_budget()).map_or(0, |rate| RunPlan::default_burst(&rate, slots));
@@ -150,14 +164,7 @@ impl PartRun {
             Auto::Exactly(shards) => *shards,
         };
         let crawl = RunPlan { pinning: resolved.plan.pinning, ..own.part(attempt.ids(), share, most, *burst) };
-        if let Auto::Exactly(shards) = shards
-            && crawl.shards < *shards
-        {
-            return Err(Error::Usage(format!(
-                "--shards {shards}: a slot has {} connections of the plan's {}, so that a part has at most {} shards",
-                crawl.connections, plan.crawl.connections, crawl.shards
-            )));
-        }
+        check_shards(*shards, &plan.crawl, &crawl)?;
         resolved.plan = crawl.validate().map_err(|error| Error::Usage(error.to_string()))?;
         let part = attempt.part();
         resolved.labels.tags.insert("part".to_owned(), format!("{}/{}", part.part, part.of));

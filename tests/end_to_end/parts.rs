@@ -195,6 +195,28 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
 }
 
 #[test]
+fn a_merge_counts_what_shards_that_died_had_sent_and_parts_have_the_shards_of_their_plan() {
+    for (flags, code) in [("", 1), (" --save items", 0)] {
+        let target = Target::start("--processes 1");
+        let parts = Parts::plan(&target.url(), 1, &format!("--ids 0..1200 --rate 400 -c 8 --shards 2{flags}"));
+        let attempt = parts.start(0);
+        target.wait_for_requests(300);
+        let shards = children(attempt.pid());
+        assert_eq!(shards.len(), 2);
+        signal(shards[0].0, Signal::SIGKILL);
+        attempt.end().code(&[code]);
+        if code != 0 {
+            parts.start(0).end().code(&[0]);
+        }
+        let report = parts.merged();
+        let counted = report.count("/totals/attempts_sent") + report.count("/merged/additional_requests");
+        let unsent = counted.checked_sub(count(&target.books(), "/requests"));
+        // A shard counts a request right before it sends it, and may be killed in between.
+        assert!(unsent.expect("the target saw more than was counted") <= 2, "{unsent:?} requests never arrived");
+    }
+}
+
+#[test]
 fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     const IDS: u64 = 2_400;
     let target = Target::start("--processes 1");
