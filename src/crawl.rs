@@ -529,7 +529,7 @@ impl<D: Dial> Workload for Crawl<D> {
         let chain = if is_following { self.redirects.of(item) } else { None };
         let (chain, id) = (chain.as_deref(), self.id(item));
         let host = chain.map_or_else(|| self.spec.targets.host_of(id) as usize, |chain| chain.host);
-        let (mut resends, mut is_counted) = (0, false);
+        let (mut resends, mut is_counted, mut sent_before) = (0, false, 0);
         let mut attempt = loop {
             let (mut carrier, past) = match self.at_rest(host, flight).await {
                 Some(carrier) => (carrier, Past::Kept),
@@ -600,6 +600,7 @@ impl<D: Dial> Workload for Crawl<D> {
                 }
                 Err(ExchangeFailure::NotBegun(kind)) if resends < http2::most_resends(kind) => {
                     resends += 1;
+                    sent_before += traffic.sent;
                     flight.resent();
                     continue;
                 }
@@ -616,6 +617,7 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             break attempt;
         };
+        attempt.bytes_sent += sent_before;
         self.judge((id, chain), &mut attempt);
         attempt
     }

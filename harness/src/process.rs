@@ -372,8 +372,7 @@ pub fn own_usage() -> Usage {
     Usage {
         cpu_user_us: micros(usage.user_time()),
         cpu_system_us: micros(usage.system_time()),
-        // Linux counts in KiB.
-        max_rss_bytes: u64::try_from(usage.max_rss()).unwrap_or(0) * 1024,
+        max_rss_bytes: std::fs::read_to_string("/proc/self/status").ok().as_deref().and_then(peak_memory).unwrap_or(0),
         run_delay_ns,
         involuntary_switches: u64::try_from(usage.involuntary_context_switches()).unwrap_or(0),
     }
@@ -406,6 +405,14 @@ fn run_delay(text: &str) -> Option<u64> {
     let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
     let (_, waited, times) = (fields.next()??, fields.next()??, fields.next()??);
     (times > 0).then_some(waited)
+}
+
+/// Parse the largest resident set of `/proc/self/status`, bytes. That of getrusage(2) outlives an exec: it may be the largest of a program
+/// that started this one.
+fn peak_memory(text: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    // In KiB, which Linux calls kB.
+    Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
 }
 
 fn micros(time: TimeVal) -> u64 {

@@ -130,7 +130,7 @@ pub fn supervise<O: Observer>(
         supervisor.take_in(shard, process);
     }
     let wakers = Wakers::open(bell.clone())?;
-    let mut started_at = wall_time();
+    let mut started = (wall_time(), clock.now());
     let mut phases = Phases::default();
     let used_us = || own_usage().since(usage_before).cpu_us();
     while !supervisor.is_over() {
@@ -147,7 +147,7 @@ pub fn supervise<O: Observer>(
         }
         if !phases.have_begun() {
             if supervisor.start.is_some() {
-                started_at = wall_time();
+                started = (wall_time(), clock.now());
                 phases.begin(used_us(), clock.now());
             }
         } else if supervisor.members.iter().any(|member| member.last.is_some()) {
@@ -156,7 +156,9 @@ pub fn supervise<O: Observer>(
     }
     supervisor.finish(observer);
     let usage = own_usage().since(usage_before);
-    Ok(RunRecord { effort: phases.effort(), ..supervisor.into_record([started_at, wall_time()], usage) })
+    // The calendar clock may have been set since the start.
+    let finished_at = started.0 + Duration::from_nanos(clock.now().since(started.1));
+    Ok(RunRecord { effort: phases.effort(), ..supervisor.into_record([started.0, finished_at], usage) })
 }
 
 /// From the last `ready` to the common start of so many shards.

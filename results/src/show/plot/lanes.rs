@@ -70,7 +70,8 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
     let seconds = Seconds::of(report, PICTURE);
     let lagging = lagging(report);
     let lanes = lanes(report, lagging);
-    let first = lanes.first()?;
+    // A shard that died in its first second has no course.
+    let first = lanes.iter().max_by_key(|shard| shard.course.attempts.len())?;
     let step_s = first.course.step_s.max(1);
     let groups = groups(first.course.attempts.len(), lanes.len());
     let all_s = groups.first()?.len() as u64 * step_s;
