@@ -206,7 +206,7 @@ mod tests {
         "--method PUT",
         "--body-file file",
         "--bearer-env TOKEN",
-        "--id-format 08",
+        "--id-format hex",
         "--shuffle",
         "--compressed",
         "--cookies",
@@ -232,7 +232,7 @@ mod tests {
         "--robots ignore",
         "--max-pause 7s",
         "--adaptive=gradient",
-        "--retries 7",
+        "--retries 3",
         "--retry-budget 7%",
         "--backoff 7ms,7s",
         "--per-host-connections 7",
@@ -284,7 +284,6 @@ mod tests {
         "body",
         "json_body",
         "auth",
-        "target",
     ];
 
     fn words<'a>(command: &[&'a str], flags: &'a str) -> Vec<&'a str> {

@@ -208,8 +208,8 @@ fn a_merge_counts_what_shards_that_died_had_sent_and_parts_have_the_shards_of_th
         if code != 0 {
             parts.start(0).end().code(&[0]);
         }
-        let report = parts.merged();
-        let counted = report.count("/totals/attempts_sent") + report.count("/merged/additional_requests");
+        let report = report_of(&parts.merge(&[]).code(&[0]).out().join("result.json"));
+        let counted = count(&report, "/totals/attempts_sent") + count(&report, "/merged/additional_requests");
         let unsent = counted.checked_sub(count(&target.books(), "/requests"));
         // A shard counts a request right before it sends it, and may be killed in between.
         assert!(unsent.expect("the target saw more than was counted") <= 2, "{unsent:?} requests never arrived");
