@@ -599,8 +599,7 @@ impl<D: Dial> Workload for Crawl<D> {
                     break self.unsent(ErrorKind::Malformed);
                 }
                 Err(ExchangeFailure::NotBegun(kind)) if resends < http2::most_resends(kind) => {
-                    resends += 1;
-                    sent_before += traffic.sent;
+                    (resends, sent_before) = (resends + 1, sent_before + traffic.sent);
                     flight.resent();
                     continue;
                 }
@@ -617,8 +616,7 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             break attempt;
         };
-        attempt.bytes_sent += sent_before;
         self.judge((id, chain), &mut attempt);
-        attempt
+        Attempt { bytes_sent: attempt.bytes_sent + sent_before, ..attempt }
     }
 }

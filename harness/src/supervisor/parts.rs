@@ -404,7 +404,7 @@ struct Active<R> {
     start: PartStart,
     reader: PartReader<R>,
     /// Seconds that were read and not merged, by the crawl's clock. In a part, a second with a slow response is behind later ones.
-    ahead: Vec<Box<IntervalFrame>>,
+    ahead: Vec<IntervalFrame>,
 }
 
 impl<R: Read> Active<R> {
@@ -414,7 +414,7 @@ impl<R: Read> Active<R> {
             Some(PartFrame::Second(mut second)) => {
                 // Seconds of the crawl are whole: a part that started within one has its seconds in the nearest ones.
                 second.figures.index += self.start.first_second();
-                self.ahead.push(second);
+                self.ahead.push(*second);
                 Ok(None)
             }
             Some(PartFrame::End(end)) => self.reader.next_frame().map(|_| Some(*end)),
@@ -524,7 +524,7 @@ impl Merged {
             self.advance(part)?;
         }
         for frame in part.ahead.extract_if(.., |frame| frame.figures.index <= second) {
-            timeline.add_shard(interval, part.start.part, *frame)?;
+            timeline.add_shard(interval, part.start.part, frame)?;
         }
         // Its end may be next.
         if part.ahead.is_empty() && !part.reader.is_over {
