@@ -5,7 +5,7 @@
 
 mod failure;
 mod stream;
-mod unverified;
+mod verifier;
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crawlmark_harness::sample::ErrorKind;
-use rustls::client::Resumption;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -23,7 +25,7 @@ use tokio_rustls::TlsConnector;
 
 use self::failure::of_handshake;
 pub use self::stream::Wire;
-use self::unverified::Unverified;
+use self::verifier::{Unverified, Verifier};
 use super::failure::Failure;
 use super::http2::{self, HttpVersion};
 use super::targets::{Host, Scheme};
@@ -140,6 +142,9 @@ pub enum SettingsError {
         /// Flaw of the file.
         why: &'static str,
     },
+    /// The private key has a passphrase.
+    #[error("--key {path}: cannot be used: it is encrypted with a passphrase. Decrypt it: openssl pkey -in {path} -out FILE", path = .0.display())]
+    Encrypted(PathBuf),
     /// A certificate cannot be parsed.
     #[error("{flag} {path}: certificate number {number} cannot be parsed: export it again, as PEM", path = path.display())]
     Certificate {
@@ -228,10 +233,7 @@ fn config(settings: &Settings) -> Result<ClientConfig, SettingsError> {
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&versions)
         .map_err(SettingsError::Setup)?;
-    let builder = match authorities(&settings.trust)? {
-        Some(roots) => builder.with_root_certificates(roots),
-        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified::new(provider))),
-    };
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier(&settings.trust, provider)?);
     let mut config = match &settings.identity {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => builder.with_client_auth_cert(certificates("--cert", cert)?, private_key(key)?).map_err(
@@ -261,11 +263,11 @@ fn versions(settings: &Settings) -> Result<Vec<&'static SupportedProtocolVersion
     if allowed.is_empty() { Err(SettingsError::NoVersion) } else { Ok(allowed.into_iter().map(|(_, is)| is).collect()) }
 }
 
-/// Load the authorities that certificates are verified with; none to trust any certificate.
-fn authorities(trust: &Trust) -> Result<Option<RootCertStore>, SettingsError> {
+/// Return the verifier of the target's certificate.
+fn verifier(trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, SettingsError> {
     let mut roots = RootCertStore::empty();
-    match trust {
-        Trust::Anyone => return Ok(None),
+    let (given, path) = match trust {
+        Trust::Anyone => return Ok(Arc::new(Unverified)),
         Trust::System => {
             // Some systems list authorities that cannot be parsed; the others are used.
             let found = rustls_native_certs::load_native_certs();
@@ -274,23 +276,22 @@ fn authorities(trust: &Trust) -> Result<Option<RootCertStore>, SettingsError> {
                 let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
                 return Err(SettingsError::NoAuthority(why));
             }
+            (Vec::new(), Path::new(""))
         }
-        Trust::File(path) => add_all(&mut roots, certificates(CACERT, path)?, path)?,
+        Trust::File(path) => (certificates(CACERT, path)?, path.as_path()),
         Trust::Pem(text) => {
             let path = Path::new("of the bundled target");
             let read = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<_, _>>();
-            add_all(&mut roots, read.map_err(|error| unusable(CACERT, path, error, CERTIFICATE))?, path)?;
+            (read.map_err(|error| unusable(CACERT, path, error, CERTIFICATE))?, path)
         }
-    }
-    Ok(Some(roots))
-}
-
-fn add_all(roots: &mut RootCertStore, all: Vec<CertificateDer<'static>>, path: &Path) -> Result<(), SettingsError> {
-    for (at, certificate) in all.into_iter().enumerate() {
+    };
+    for (at, certificate) in given.iter().enumerate() {
         let unparsable = |_| SettingsError::Certificate { flag: CACERT, path: path.to_owned(), number: at + 1 };
-        roots.add(certificate).map_err(unparsable)?;
+        roots.add(certificate.clone()).map_err(unparsable)?;
     }
-    Ok(())
+    let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let authorities = authorities.map_err(|error| SettingsError::NoAuthority(format!(" ({error})")))?;
+    Ok(Arc::new(Verifier { authorities, given }))
 }
 
 const CACERT: &str = "--cacert";
@@ -307,7 +308,12 @@ fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'s
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SettingsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable("--key", path, error, ("private key", "PRIVATE KEY")))
+    // In the label of PKCS #8, and in a header of the older formats (`Proc-Type: 4,ENCRYPTED`).
+    let is_encrypted = || std::fs::read(path).is_ok_and(|file| file.windows(9).any(|part| part == b"ENCRYPTED"));
+    PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
+        error if !matches!(error, pem::Error::Io(_)) && is_encrypted() => SettingsError::Encrypted(path.to_owned()),
+        error => unusable("--key", path, error, ("private key", "PRIVATE KEY")),
+    })
 }
 
 /// Convert an error of a PEM file without quoting the file: a line that the library cannot read may belong to a key.

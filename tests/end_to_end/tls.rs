@@ -144,7 +144,8 @@ fn whatever_nginx_does_wrong_has_a_name() {
         (&authority.sign("127.0.0.1", (2019, 2021)), "", trusted.clone(), "tls_expired", &["it expired", "ago"]),
         (&authority.sign("127.0.0.1", (3000, 3001)), "", trusted.clone(), "tls_expired", &["it is valid in"]),
         (&named, "", trusted.clone(), "tls_wrong_name", &["names 127.0.0.1", "certificate a.example"]),
-        (&own, "", trusted.clone(), "tls_bad_certificate", &[]),
+        (&own, "", format!("--cacert {}", other.authority()), "tls_bad_certificate", &[]),
+        (&own, "", trusted.clone(), "tls_wrong_name", &["subjectAltName=IP:127.0.0.1"]),
         (&good, "ssl_protocols TLSv1.2;", format!("{trusted} --tls-min 1.3"), "tls_incompatible", &[]),
         (&good, "ssl_reject_handshake on;", trusted.clone(), "tls_alert", &["nrecogni"]),
     ] {
@@ -293,6 +294,10 @@ fn settings_that_cannot_be_used_are_refused() {
     let empty = file("empty.pem", "");
     let garbled = file("garbled.pem", "-----BEGIN CERTIFICATE-----\nhush7f3a!\n-----END CERTIFICATE-----\n");
     let broken = file("broken.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    let encrypted =
+        file("encrypted.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n");
+    let old = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n-----END RSA PRIVATE KEY-----\n";
+    let old = file("old.key", old);
     let url = "https://127.0.0.1:9/{id}";
     assert_refused(&[
         (&[url, "--cacert", "/nowhere/a.pem"], "--cacert /nowhere/a.pem: cannot be read: No such file"),
@@ -302,6 +307,8 @@ fn settings_that_cannot_be_used_are_refused() {
         (&[url, "--cacert", &broken], "certificate number 1 cannot be parsed"),
         (&[url, "--cert", &certificate, "--key", &other_key], "is not the private key of --cert"),
         (&[url, "--cert", &certificate, "--key", &certificate], "holds no private key in PEM"),
+        (&[url, "--cert", &certificate, "--key", &encrypted], "passphrase"),
+        (&[url, "--cert", &certificate, "--key", &old], "passphrase"),
         (&[url, "--cert", &empty, "--key", &key], "--cert"),
         (&[url, "--cert", &certificate], "--key"),
         (&[url, "--key", &key], "--cert"),

@@ -5,6 +5,7 @@
 use std::io;
 
 use crawlmark_harness::sample::ErrorKind;
+use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, Error};
 
 use crate::crawl::failure::Failure;
@@ -58,8 +59,12 @@ fn details(error: &Error) -> String {
             let names: Vec<&str> = presented.iter().take(MOST_NAMES).map(|name| name_of(name)).collect();
             let more = presented.len().saturating_sub(MOST_NAMES);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
-            format!("the URL names {}, the certificate {names}{more}", expected.to_str())
+            let host = expected.to_str();
+            if names.is_empty() {
+                let kind = if matches!(expected, ServerName::IpAddress(_)) { "IP" } else { "DNS" };
+                return format!("it has no name: openssl req -x509 -addext subjectAltName={kind}:{host} adds one");
+            }
+            format!("the URL names {host}, the certificate {}{more}", names.join(", "))
         }
         Error::InvalidCertificate(Flaw::UnknownIssuer) => "no trusted authority issued it".to_owned(),
         Error::InvalidCertificate(Flaw::BadSignature) => {
@@ -75,7 +80,7 @@ fn details(error: &Error) -> String {
         Error::InvalidCertificate(Flaw::NotValidYet) => "it is not valid yet".to_owned(),
         // The verifier has no public type for it.
         Error::InvalidCertificate(flaw) if flaw.to_string().contains("CaUsedAsEndEntity") => {
-            "it is an authority's own certificate, which may not be a server's (basicConstraints CA:TRUE)".to_owned()
+            "it is an authority's own certificate (CA:TRUE), and not given with --cacert".to_owned()
         }
         Error::InvalidCertificate(flaw) => flaw.to_string(),
         Error::AlertReceived(alert) => format!("the target sent the alert {}", alert.as_str().unwrap_or("unknown")),
@@ -116,7 +121,6 @@ pub(super) fn classified(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use rustls::pki_types::ServerName;
     use rustls::{InvalidMessage, PeerIncompatible};
 
     use super::*;
@@ -138,7 +142,7 @@ mod tests {
                 "the URL names b.example, the certificate a.example, 127.0.0.1",
             ),
             (certificate(named(vec!["x".to_owned(); 9])), ErrorKind::TlsWrongName, "x, x, x, x and 5 more"),
-            (certificate(named(Vec::new())), ErrorKind::TlsWrongName, "the certificate no name"),
+            (certificate(named(Vec::new())), ErrorKind::TlsWrongName, "subjectAltName=DNS:b.example"),
             (certificate(CertificateError::BadSignature), ErrorKind::TlsUnknownIssuer, "did not sign it"),
             (certificate(CertificateError::BadEncoding), ErrorKind::TlsBadCertificate, ""),
             (Error::AlertReceived(AlertDescription::HandshakeFailure), ErrorKind::TlsIncompatible, "HandshakeFailure"),

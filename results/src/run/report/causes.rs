@@ -159,8 +159,10 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             Some("renew the target's certificate or set this machine's clock, or pass --insecure"),
         ),
         Kind::TlsIncompatible => (
-            "no common TLS version or cipher",
-            Some("let the target offer TLS 1.2 or 1.3, and remove --tls-min and --tls-max"),
+            "no agreement in the TLS handshake",
+            Some(
+                "if the target asks for a client certificate, pass --cert and --key; else let it offer TLS 1.2 or 1.3, and remove --tls-min and --tls-max",
+            ),
         ),
         Kind::TlsNotSpoken => ("no TLS on this port", Some("use http:// if the target speaks plain HTTP on this port")),
         Kind::TlsRequired => ("plain text to a TLS port", Some(USE_HTTPS)),
