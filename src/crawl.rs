@@ -30,6 +30,7 @@ mod compressed;
 mod connect_to;
 mod connection;
 mod cookies;
+mod date;
 mod dial;
 mod excerpt;
 mod expect;

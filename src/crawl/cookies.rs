@@ -1,6 +1,6 @@
 //! Cookies of a crawl (`--cookies`): a jar for each connection slot or proxy session, after RFC 6265.
 //!
-//! A jar belongs to one host, so `Domain` is ignored and no cookie reaches another host. Called for each request and head of a crawl that
+//! A jar belongs to one host: no cookie reaches another one, also one whose `Domain` allows it. Called for each request and head of a crawl that
 //! keeps cookies; it must not log them.
 
 use std::cell::RefCell;
@@ -10,6 +10,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use super::date;
 use super::header_fields::HeaderFields;
 use super::targets::Scheme;
 
@@ -46,7 +47,7 @@ impl Jar {
         let mut has_any = false;
         for field in fields.all("set-cookie") {
             has_any = true;
-            let Some(cookie) = Cookie::parse(field, path_of(request), now) else { continue };
+            let Some(cookie) = Cookie::parse(field, request, now) else { continue };
             self.0.retain(|other| (&other.name, &other.path) != (&cookie.name, &cookie.path));
             if cookie.is_current(now) {
                 self.0.push(cookie);
@@ -86,7 +87,7 @@ impl Jar {
 
 impl Cookie {
     /// Parse a `Set-Cookie` field (RFC 6265, 5.2); none of one that is to be ignored.
-    fn parse(field: &[u8], request_path: &[u8], now: SystemTime) -> Option<Self> {
+    fn parse(field: &[u8], request: &[u8], now: SystemTime) -> Option<Self> {
         let mut parts = field.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let (name, value) = pair(parts.next()?);
         // A control character would end the header.
@@ -97,11 +98,11 @@ impl Cookie {
         let mut cookie = Self {
             name: name.to_vec(),
             value: value?.to_vec(),
-            path: default_path(request_path).to_vec(),
+            path: default_path(path_of(request)).to_vec(),
             is_secure: false,
             expires: None,
         };
-        let mut max_age = None;
+        let (mut max_age, mut domain) = (None, &b""[..]);
         for part in parts {
             let (name, value) = pair(part);
             let value = value.unwrap_or_default();
@@ -109,12 +110,13 @@ impl Cookie {
                 b"path" if value.starts_with(b"/") && value.len() <= MOST_BYTES => cookie.path = value.to_vec(),
                 b"secure" => cookie.is_secure = true,
                 b"max-age" => max_age = seconds(value).or(max_age),
-                b"expires" => {
-                    let date = std::str::from_utf8(value).ok().and_then(date);
-                    cookie.expires = date.or(cookie.expires);
-                }
+                b"expires" => cookie.expires = date::seconds(value).map(instant).or(cookie.expires),
+                b"domain" => domain = value.strip_prefix(b".").unwrap_or(value),
                 _ => {}
             }
+        }
+        if !domain.is_empty() && !is_within(host_of(request), domain) {
+            return None;
         }
         if let Some(seconds) = max_age {
             let lifetime = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
@@ -153,9 +155,26 @@ fn seconds(value: &[u8]) -> Option<i64> {
     is_number.then(|| text.parse().unwrap_or(if text.starts_with('-') { i64::MIN } else { i64::MAX }))
 }
 
-/// Parse a date as servers write it, also with hyphens (`Wed, 21-Oct-2015 07:28:00 GMT`).
-fn date(text: &str) -> Option<SystemTime> {
-    httpdate::parse_http_date(text).or_else(|_| httpdate::parse_http_date(&text.replace('-', " "))).ok()
+/// Return the time that is so many seconds after 1970; one before it has passed anyway.
+fn instant(seconds: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+/// Return the host of the request's Host field, without its port.
+fn host_of(request: &[u8]) -> &[u8] {
+    let lines = request.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let is_host = |line: &[u8]| line.first_chunk().is_some_and(|name: &[u8; 5]| name.eq_ignore_ascii_case(b"host:"));
+    let host = lines.skip(1).find(|line| is_host(line)).map_or(&b""[..], |line| line[5..].trim_ascii_start());
+    let port =
+        host.iter().rposition(|byte| *byte == b':').filter(|at| host[*at..].iter().skip(1).all(u8::is_ascii_digit));
+    port.map_or(host, |at| &host[..at])
+}
+
+/// True if `host` is `domain` or a name below it (RFC 6265, 5.1.3). An address has nothing below it.
+fn is_within(host: &[u8], domain: &[u8]) -> bool {
+    let Some(above) = host.len().checked_sub(domain.len()) else { return false };
+    let is_address = host.last().is_none_or(|byte| byte.is_ascii_digit() || *byte == b']');
+    host[above..].eq_ignore_ascii_case(domain) && (above == 0 || host[above - 1] == b'.' && !is_address)
 }
 
 /// The path of the request line, without query.
@@ -282,7 +301,7 @@ mod tests {
                 "one=1; HttpOnly",
                 "two=\"2\"; Path=/; Secure",
                 "three=3; path=/a/b; Max-Age=10; Expires=Wed, 21 Oct 2015 07:28:00 GMT",
-                "four=; Expires=Wed, 21-Oct-2099 07:28:00 GMT; Domain=other.example",
+                "four=; Expires=Wed, 21-Oct-2099 07:28:00 GMT",
                 "past=5; Expires=Wed, 21 Oct 2015 07:28:00 GMT",
                 "gone=6; Max-Age=0",
                 "no value; Path=/",
@@ -303,6 +322,28 @@ mod tests {
         // The same name and path is the same cookie.
         store(&mut jar, "GET /a/d HTTP/1.1", &["one=new", "four=x; Max-Age=-1"]);
         assert_eq!(sent(&jar, "/a/b", Scheme::Http, later(10)), "one=new");
+    }
+
+    #[test]
+    fn a_cookie_of_another_domain_is_ignored() {
+        for (host, domain, is_kept) in [
+            ("a.example", "", true),
+            ("a.example", "a.example", true),
+            ("A.example:80", ".a.Example", true),
+            ("b.a.example", "a.example", true),
+            ("a.example", "b.a.example", false),
+            ("ba.example", "a.example", false),
+            ("a.example", "other.example", false),
+            ("127.0.0.1:8080", "127.0.0.1", true),
+            ("127.0.0.1:8080", "0.0.1", false),
+            ("[::1]:8080", "[::1]", true),
+            ("[::1]", "[::1]", true),
+        ] {
+            let mut jar = Jar::default();
+            let request = format!("GET / HTTP/1.1\r\naccept: */*\r\nHost: {host}\r\n\r\n");
+            store(&mut jar, &request, &[&format!("a=1; Domain={domain}")]);
+            assert_eq!(sent(&jar, "/", Scheme::Http, later(0)) == "a=1", is_kept, "{host} {domain}");
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! It must not guess what a field means beyond the size of its number: fields that break their standard are not read.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
+use crate::crawl::date;
 use crate::crawl::header_fields::HeaderFields;
 
 /// The longest span that is believed. No quota is counted over more than a year; what says so is in the wrong unit, or
@@ -118,10 +119,17 @@ fn is_digits(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(u8::is_ascii_digit)
 }
 
-/// A date in one of HTTP's three formats, as time since 1970.
+/// A date in UTC, under any of its names, as time since 1970. One in another zone would be hours off: it is not read.
 fn date(value: &[u8]) -> Option<Duration> {
-    let date = httpdate::parse_http_date(std::str::from_utf8(value).ok()?.trim()).ok()?;
-    date.duration_since(UNIX_EPOCH).ok()
+    const UTC: [&[u8]; 4] = [b"GMT", b"UTC", b"UT", b"Z"];
+    let is_utc = match value.trim_ascii().rsplit(|byte| *byte == b' ').next()? {
+        [b'+' | b'-', offset @ ..] => offset.iter().all(|digit| *digit == b'0'),
+        // The year or the time: no zone is named.
+        [b'0'..=b'9', ..] => true,
+        name => UTC.iter().any(|utc| name.eq_ignore_ascii_case(utc)),
+    };
+    let instant = date::seconds(value).filter(|_| is_utc)?;
+    u64::try_from(instant).ok().map(Duration::from_secs)
 }
 
 #[cfg(test)]
@@ -180,8 +188,24 @@ mod tests {
             reset(value.as_bytes(), Now::new(HeaderFields::new(&dates), received))
         };
         let minute = Some(Duration::from_mins(1));
-        for text in ["60", "60.0", "1700000060", "1700000060.0", "1700000060000", "Tue, 14 Nov 2023 22:14:20 GMT"] {
+        for text in [
+            "60",
+            "60.0",
+            "1700000060",
+            "1700000060.0",
+            "1700000060000",
+            "Tue, 14 Nov 2023 22:14:20 GMT",
+            "Tue, 14 Nov 2023 22:14:20 UTC",
+            "Tue, 14 Nov 2023 22:14:20 +0000",
+            "Tue, 14 Nov 2023 22:14:20 -0000",
+            "14 Nov 2023 22:14:20 z",
+            "Tue, 14-Nov-23 22:14:20",
+            "Tue Nov 14 22:14:20 2023",
+        ] {
             assert_eq!(at(text, &[]), minute, "{text}");
+        }
+        for zone in ["+0100", "-0500", "EST", "CET"] {
+            assert_eq!(at(&format!("Tue, 14 Nov 2023 22:14:20 {zone}"), &[]), None, "{zone}");
         }
         assert_eq!(at("1699999999", &[]), Some(Duration::ZERO));
         assert_eq!(at("999999999", &[]), None);
