@@ -4,7 +4,7 @@
 //! by which it recognises the next one: the caller passes unused input again, with more bytes after it. It must not know what a
 //! status or a field means beyond the framing of the message.
 //!
-//! Every response that it accepts, hyper's client accepts, too: `corpus` lists responses and their readings, `oracle` compares the
+//! Every response that it accepts, hyper's client accepts, too, if it is told to unfold lines and to accept as many fields: `corpus` lists responses and their readings, `oracle` compares the
 //! two decoders on them.
 //!
 //! | room | for |
@@ -43,8 +43,8 @@ pub const MOST_HEAD_BYTES: usize = 400 << 10;
 /// Most interim answers and blank lines before the final head. Servers send one or two.
 const MOST_INTERIM: u32 = 64;
 
-/// Most fields of a head or a trailer section: hyper's limit.
-const MOST_FIELDS: usize = 100;
+/// Most fields of a head or a trailer section. Some sites send more than 100, which is the limit of hyper and of Go's servers; 300 are a mistake.
+const MOST_FIELDS: usize = 256;
 
 /// Receives the events of a response: its final head once, then its content in parts, none of them empty.
 pub trait Sink {
@@ -311,10 +311,22 @@ impl Decoder {
         if !may_be_complete(rest, &mut self.seen) {
             return self.wait_for_head(rest);
         }
+        let parsed = self.parse_head(rest, rest, sink);
+        // A folded line looks like a field whose name begins with a space.
+        if parsed == Err(Malformed::Head(httparse::Error::HeaderName))
+            && let Some(unfolded) = unfold(rest)
+        {
+            return self.parse_head(&unfolded, rest, sink);
+        }
+        parsed
+    }
+
+    /// Decode a head that was received as `received`, which is as long.
+    fn parse_head(&mut self, head: &[u8], received: &[u8], sink: &mut impl Sink) -> Result<usize, Malformed> {
         let mut lines = [const { MaybeUninit::uninit() }; MOST_FIELDS];
         let mut response = Response::new(&mut []);
-        let parsed = ParserConfig::default().parse_response_with_uninit_headers(&mut response, rest, &mut lines);
-        let Status::Complete(bytes) = parsed.map_err(Malformed::Head)? else { return self.wait_for_head(rest) };
+        let parsed = ParserConfig::default().parse_response_with_uninit_headers(&mut response, head, &mut lines);
+        let Status::Complete(bytes) = parsed.map_err(Malformed::Head)? else { return self.wait_for_head(head) };
         if self.head_bytes + bytes > MOST_HEAD_BYTES {
             return Err(Malformed::HeadTooLong);
         }
@@ -331,7 +343,7 @@ impl Decoder {
         self.begin_content(bytes, facts)?;
         match sink.head(status, fields) {
             Repetition::Allowed => {
-                self.last_head.keep(&rest[..bytes], digits.and_then(|digits| place(digits, rest)), facts);
+                self.last_head.keep(&received[..bytes], digits.and_then(|digits| place(digits, head)), facts);
             }
             Repetition::Refused => self.last_head.clear(),
         }
@@ -368,6 +380,20 @@ impl Decoder {
             () => Ok(bytes),
         }
     }
+}
+
+/// Replace the line ends within folded fields by spaces (RFC 9112, 5.2), in a copy that is as long; none without any. Nothing is folded into
+/// the status line.
+fn unfold(head: &[u8]) -> Option<Vec<u8>> {
+    let mut unfolded = head.to_vec();
+    for at in head.iter().position(|byte| *byte == b'\n')? + 1..head.len() {
+        match &head[at..] {
+            [b'\r', b'\n', b' ' | b'\t', ..] | [b'\n', b' ' | b'\t', ..] => unfolded[at] = b' ',
+            [b'\n', b'\n', ..] | [b'\n', b'\r', b'\n', ..] => break,
+            _ => {}
+        }
+    }
+    (unfolded != head).then_some(unfolded)
 }
 
 /// True if an incomplete section is to be parsed: it is new, or another of its lines has ended. A section has few lines, so bytes

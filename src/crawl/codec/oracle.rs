@@ -53,7 +53,9 @@ fn by_hyper(runtime: &LocalRuntime, request: RequestKind, bytes: &[u8]) -> Oracl
             let _ = far.read(&mut [0; 1 << 10]).await;
             let _ = far.write_all(&bytes).await;
         });
-        let (mut sender, connection) = http1::handshake(TokioIo::new(near)).await.unwrap();
+        let mut builder = http1::Builder::new();
+        builder.allow_obsolete_multiline_headers_in_responses(true).max_headers(MOST_FIELDS);
+        let (mut sender, connection) = builder.handshake(TokioIo::new(near)).await.unwrap();
         let client = spawn_local(connection);
         let method = if request == RequestKind::Head { Method::HEAD } else { Method::GET };
         let request = Request::builder().method(method).uri("/").body(Empty::<Bytes>::new()).unwrap();

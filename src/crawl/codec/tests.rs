@@ -91,7 +91,7 @@ fn what_is_no_content_has_bounds() {
         ("", INTERIM, Malformed::TooManyInterim, 65 * INTERIM.len()),
         ("", "\r\n", Malformed::TooManyInterim, 65 * 2),
         ("", "\n", Malformed::TooManyInterim, 65),
-        (HEAD, "a: b\r\n", Malformed::Head(httparse::Error::TooManyHeaders), HEAD.len() + 101 * 6),
+        (HEAD, "a: b\r\n", Malformed::Head(httparse::Error::TooManyHeaders), HEAD.len() + (MOST_FIELDS + 1) * 6),
         (HEAD, "a", Malformed::HeadTooLong, MOST_HEAD_BYTES),
         (HEAD, &long_line, Malformed::HeadTooLong, MOST_HEAD_BYTES + long_line.len()),
         ("", &long_interim, Malformed::HeadTooLong, MOST_HEAD_BYTES + long_interim.len()),
@@ -99,7 +99,7 @@ fn what_is_no_content_has_bounds() {
         (&chunk("1;"), "x", Malformed::ChunkExtensions, CHUNKED.len() + (16 << 10) + 2),
         (CHUNKED, "1;a=b\r\nx\r\n", Malformed::ChunkExtensions, CHUNKED.len() + (16 << 10) * 10 / 3 + 10),
         (CHUNKED, "000000000000001   \t  \r\nx\r\n", Malformed::Padding, CHUNKED.len() + (128 << 10) * 26 / 17 + 26),
-        (&chunk("0\r\n"), "a: b\r\n", Malformed::Trailers, CHUNKED.len() + 3 + 101 * 6),
+        (&chunk("0\r\n"), "a: b\r\n", Malformed::Trailers, CHUNKED.len() + 3 + (MOST_FIELDS + 1) * 6),
         (&chunk("0\r\n"), "a", Malformed::Trailers, CHUNKED.len() + 3 + (16 << 10)),
     ] {
         let (found, read) = refused(start, part);
@@ -149,6 +149,31 @@ fn a_repeated_head_is_recognised_and_any_other_parsed() {
     let (kept, long) = (sized("", "ok"), sized(&format!("\r\na: {}", "b".repeat(2_000)), ""));
     for other in [refused, &long] {
         assert_eq!(recognised(&[&kept, other, &kept, &kept, other, other, &kept]), 1, "{other:.40?}");
+    }
+}
+
+#[test]
+fn a_field_that_is_folded_at_any_space_is_read_as_the_whole_line() {
+    let whole = "HTTP/1.1 200 OK\r\nx-a: one two  three\r\ncontent-length: 2 \r\nconnection: x,  close\r\n\r\nok";
+    let read = |bytes: &str| decode(RequestKind::Other, [bytes.as_bytes()]);
+    let first_field = whole.find("x-a").unwrap();
+    for (at, _) in whole.match_indices(' ').filter(|(at, _)| *at > first_field) {
+        for fold in ["\r\n ", "\r\n\t", "\n ", "\r\n \r\n "] {
+            let folded = [&whole[..at], fold, &whole[at + 1..]].concat();
+            let (mut heard, mut expected) = (read(&folded), read(whole));
+            for head in [&mut heard, &mut expected].into_iter().filter_map(|heard| heard.head.as_mut()) {
+                // One or more spaces, or a tab, stand for each fold.
+                for (_, value) in &mut head.1 {
+                    let words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+                    *value = words.collect::<Vec<_>>().join(&b' ');
+                }
+            }
+            assert_eq!(heard, expected, "{folded:?}");
+            check_sequence(
+                RequestKind::Other,
+                &[folded.as_bytes(), whole.as_bytes(), folded.as_bytes(), folded.as_bytes()],
+            );
+        }
     }
 }
 
