@@ -79,20 +79,26 @@ impl fmt::Display for Unreadable {
 impl Coding {
     /// Read the coding of a response from its head.
     pub(super) fn of(fields: HeaderFields<'_>) -> Self {
-        const NAMES: [(&[u8], Coding); 5] = [
+        const NAMES: [(&[u8], Coding); 7] = [
             (b"gzip", Coding::Gzip),
             (b"x-gzip", Coding::Gzip),
             (b"br", Coding::Brotli),
             (b"zstd", Coding::Zstd),
             (b"identity", Coding::Identity),
+            // Not registered, but sent; curl reads it in this way.
+            (b"none", Coding::Identity),
+            (b"", Coding::Identity),
         ];
-        let mut values = fields.all("content-encoding");
-        match (values.next(), values.next()) {
+        let named = |text: &[u8]| {
+            let found = NAMES.iter().find(|(name, _)| text.trim_ascii().eq_ignore_ascii_case(name));
+            found.map_or(Self::Unknown, |(_, coding)| *coding)
+        };
+        // Several fields are one list (RFC 9110, 5.3).
+        let list = fields.all("content-encoding").flat_map(|value| value.split(|byte| *byte == b','));
+        let mut codings = list.map(named).filter(|coding| *coding != Self::Identity);
+        match (codings.next(), codings.next()) {
             (None, _) => Self::Identity,
-            (Some(value), None) => {
-                let named = NAMES.iter().find(|(name, _)| value.trim_ascii().eq_ignore_ascii_case(name));
-                named.map_or(Self::Unknown, |(_, coding)| *coding)
-            }
+            (Some(coding), None) => coding,
             (Some(_), Some(_)) => Self::Unknown,
         }
     }
@@ -214,6 +220,11 @@ pub(super) mod tests {
             (&[("content-encoding", "x-gzip")], Coding::Gzip),
             (&[("content-encoding", "br")], Coding::Brotli),
             (&[("content-encoding", "zstd")], Coding::Zstd),
+            (&[("content-encoding", "")], Coding::Identity),
+            (&[("content-encoding", "None")], Coding::Identity),
+            (&[("content-encoding", "identity, ,identity")], Coding::Identity),
+            (&[("content-encoding", "gzip, identity")], Coding::Gzip),
+            (&[("content-encoding", "identity"), ("content-encoding", "br")], Coding::Brotli),
             (&[("content-encoding", "deflate")], Coding::Unknown),
             (&[("content-encoding", "gzip, br")], Coding::Unknown),
             (&[("content-encoding", "gzip"), ("content-encoding", "br")], Coding::Unknown),

@@ -22,7 +22,8 @@ pub enum Expect {
     Whole,
     /// The body that the bundled target of this seed serves for the item: a pure function of seed and ID.
     Items(u64),
-    /// One JSON value by RFC 8259, under a content type that says so: `application/json`, or one that ends in `+json`.
+    /// One JSON value by RFC 8259, under a content type that says so: `application/json`, `text/json`, or one that ends in
+    /// `+json`.
     ///
     /// A body that is longer than [`Expectations::MAX_READ`] is not looked at, and wrong.
     Json,

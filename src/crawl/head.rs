@@ -27,7 +27,7 @@ pub(super) struct HeadFacts {
     pub(super) is_challenge: bool,
     /// True if the content type is HTML's.
     pub(super) is_markup: bool,
-    /// True if the content type is JSON's or ends in `+json` (RFC 6839, 3.1), with any parameters.
+    /// True if the content type is JSON's (`text/json` included) or ends in `+json` (RFC 6839, 3.1), with any parameters.
     pub(super) is_json: bool,
     /// [Number](super::expect::Expected::content_type) of the content type of a response that is saved.
     pub(super) content_type: u16,
@@ -71,7 +71,8 @@ fn is_markup(content_type: &[u8]) -> bool {
 fn is_json(content_type: &[u8]) -> bool {
     let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     let ends_in_json = || essence.last_chunk().is_some_and(|end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json"));
-    essence.eq_ignore_ascii_case(b"application/json") || ends_in_json()
+    let is_one_of = |names: [&[u8]; 2]| names.iter().any(|name| essence.eq_ignore_ascii_case(name));
+    is_one_of([b"application/json", b"text/json"]) || ends_in_json()
 }
 
 /// Parse microseconds; return ns.

@@ -20,7 +20,7 @@ use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
 
 use super::part::PartSlot;
 use super::resolve::Resolved;
-use crate::crawl::{CrawlOptions, CrawlSpec, Expectations, Targets, Template};
+use crate::crawl::{Content, CrawlOptions, CrawlSpec, Expectations, Targets, Template};
 use crate::dataset::manifest::{Bodies, Durability, Fields, Saved};
 use crate::dataset::record::{RecordText, SavedRecord};
 use crate::dataset::segment::{Frames, SegmentName};
@@ -176,7 +176,14 @@ fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<
         targets: Arc::new(targets),
         request: request.map_err(|error| Error::Usage(error.to_string()))?,
         expect: Expectations::new(Vec::new()).map_err(|error| Error::Usage(error.to_string()))?,
-        options: CrawlOptions { follow: REDIRECTS, shuffle: None, session: Some(session), ..spec.options.clone() },
+        // Some servers compress it unasked. One that cannot be decoded is unreachable.
+        options: CrawlOptions {
+            content: Content::Decoded,
+            follow: REDIRECTS,
+            shuffle: None,
+            session: Some(session),
+            ..spec.options.clone()
+        },
         ..spec.clone()
     };
     let plan = plan(&resolved.plan, hosts.len(), &resolved.robots)?;

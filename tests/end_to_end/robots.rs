@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::process::Command;
 use std::sync::Mutex;
 
 use crawlmark_harness::clock::Clock;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::bad_input::call;
@@ -21,10 +24,10 @@ const RULES: &str = "User-agent: *\nDisallow: /\n\nUser-agent: CrawlMark\nDisall
 type Requested = Mutex<BTreeMap<String, u32>>;
 
 /// Serve `robots` as robots.txt, and every other path.
-fn serving<'a>(robots: &'a str, requested: &'a Requested) -> impl Fn(Peer) + Sync + 'a {
+fn serving<'a>(robots: &'a (impl AsRef<[u8]> + Sync), requested: &'a Requested) -> impl Fn(Peer) + Sync + 'a {
     move |mut peer| {
         while let Some(path) = peer.request() {
-            peer.send(if path == "/robots.txt" { robots } else { OK });
+            peer.send_bytes(if path == "/robots.txt" { robots.as_ref() } else { OK.as_bytes() });
             *requested.lock().unwrap().entry(path).or_default() += 1;
         }
     }
@@ -71,6 +74,24 @@ fn what_robots_txt_forbids_is_skipped_counted_and_recorded() {
     }
     let again = call(folder.path(), &["run", "--resume", place]);
     assert!(again.stderr.contains("nothing is left to crawl"), "{}", again.stderr);
+}
+
+#[test]
+fn a_compressed_robots_txt_is_obeyed_and_one_in_another_coding_unreachable() {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(b"User-agent: *\nDisallow: /items/1\n").unwrap();
+    let gzip = gzip.finish().unwrap();
+    for (coding, code) in [("gzip", 0), ("x-unknown", 1)] {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: {coding}\r\ncontent-length: {}\r\n\r\n", gzip.len());
+        let (robots, requested) = ([head.as_bytes(), &gzip].concat(), Requested::default());
+        with_server(serving(&robots, &requested), |address| {
+            let line = format!("http://{address}/items/{{id}} -n 3 -s 1 -c 1 --robots honor --retries 0");
+            assert_eq!(Run::start(line.split(' ')).end().code(), Some(code), "{coding}");
+        });
+        let requested = requested.into_inner().unwrap();
+        let items: Vec<_> = requested.keys().filter(|path| path.starts_with("/items/")).collect();
+        assert_eq!(items, if code == 0 { vec!["/items/0", "/items/2"] } else { vec![] });
+    }
 }
 
 #[test]
