@@ -50,6 +50,9 @@ const STREAM_WINDOW: u32 = 2 << 20;
 /// Most content that a target may send on all streams of a connection before this client has read it. It is read at once.
 const MOST_WINDOW: u32 = 64 << 20;
 
+/// Bytes of a frame's header (RFC 9113, 4.1). The first frame of a target holds its settings (3.4).
+const FRAME_HEADER_BYTES: u64 = 9;
+
 /// Versions of HTTP that may be spoken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HttpVersion {
@@ -163,11 +166,15 @@ pub(super) struct Greeted {
     streams: u32,
 }
 
-/// Greet the target at the other end of `stream` and wait for its settings, which limit the number of streams.
+/// Greet the target at the other end of `stream` and wait for settings that allow a stream; note in `has_settings` that others came.
 ///
 /// # Errors
 /// When the target answers anything else.
-pub(super) async fn greet<S: Stream>(stream: S, spec: &CrawlSpec, clock: Clock) -> io::Result<Greeted> {
+pub(super) async fn greet<S: Stream>(
+    stream: S,
+    (spec, clock): (&CrawlSpec, Clock),
+    has_settings: &Cell<bool>,
+) -> io::Result<Greeted> {
     let meter = Rc::new(Meter::default());
     let failed = |error: h2::Error| io::Error::from(failure::of_greeting(&error, &meter));
     let window = STREAM_WINDOW.saturating_mul(spec.http.streams).min(MOST_WINDOW);
@@ -188,7 +195,10 @@ pub(super) async fn greet<S: Stream>(stream: S, spec: &CrawlSpec, clock: Clock) 
         match (polled, sender.current_max_send_streams()) {
             (Poll::Ready(Err(error)), _) => Poll::Ready(Err(failed(error))),
             (Poll::Ready(Ok(())), _) => Poll::Ready(Err(failure::of_silence().into())),
-            (Poll::Pending, 0) => Poll::Pending,
+            (Poll::Pending, 0) => {
+                has_settings.set(meter.passed()[1] >= FRAME_HEADER_BYTES);
+                Poll::Pending
+            }
             (Poll::Pending, allowed) => Poll::Ready(Ok(allowed)),
         }
     })

@@ -41,14 +41,14 @@ where
     D: Dial<Stream = S>,
 {
     let timeout = spec.connect_timeout;
-    let dialled = Cell::new(Nanos::default());
+    let (dialled, has_settings) = (Cell::new(Nanos::default()), Cell::new(false));
     let opened = async {
         let stream = dial.dial(route, flight).await?;
         dialled.set(clock.now());
         let scheme = spec.targets.hosts()[route.host].scheme();
         if spec.http.version.is_2(scheme, stream.alpn())? {
             flight.greeting(http2::NAME, dialled.get());
-            return http2::greet(stream, spec, clock).await.map(Spoken::Http2);
+            return http2::greet(stream, (spec, clock), &has_settings).await.map(Spoken::Http2);
         }
         flight.greeting(HTTP_1, dialled.get());
         Ok(Spoken::Http1(stream))
@@ -56,6 +56,9 @@ where
     let timed_out = |_| {
         let proxy = route.hop.map(|hop| &*hop.name);
         let details = match (flight.phase(), proxy) {
+            (Some(Opening::Protocol(_)), _) if has_settings.get() => {
+                "the target's settings allowed no stream (MAX_CONCURRENT_STREAMS 0)".to_owned()
+            }
             (Some(Opening::Protocol(_)), _) => "the connection was open, and no settings of HTTP/2 came".to_owned(),
             (Some(Opening::Tls(_)), _) => "the connection was open, and its TLS handshake not answered".to_owned(),
             (Some(Opening::Tunnel(_)), Some(proxy)) => format!("{proxy} was connected, and opened no tunnel"),

@@ -21,6 +21,7 @@ use crate::tls::{Authority, GOOD, program, start_with};
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const DATA: u8 = 0;
 const PUSH_PROMISE: u8 = 5;
 const GOAWAY: u8 = 7;
 const END: u8 = 5;
@@ -273,6 +274,23 @@ fn whatever_a_server_does_wrong_over_http_2_has_a_name() {
     let silent = |mut peer: Peer| peer.drain();
     let report = over(&silent, "--retries 0 --connect-timeout 200ms");
     assert_failed_as(&report, "connect_timeout", 4, "no settings of HTTP/2 came");
+    let closed = |peer: Peer| serve_with(&[0, 3, 0, 0, 0, 0], peer, |_, _| {});
+    assert_failed_as(
+        &over(&closed, "--retries 0 --connect-timeout 200ms"),
+        "connect_timeout",
+        4,
+        "MAX_CONCURRENT_STREAMS 0",
+    );
+    // `content-length: 2`, and other content.
+    for content in ["", "o", "okay"] {
+        let lies = |peer: Peer| {
+            serve(peer, |peer, stream| {
+                send(peer, (HEADERS, END_HEADERS), stream, &[STATUS_200, &[0x0f, 13, 1, b'2']].concat());
+                send(peer, (DATA, 1), stream, content.as_bytes());
+            });
+        };
+        assert_failed_as(&over(&lies, "--retries 0"), "http2_protocol", 4, "content-length of 2");
+    }
     // HTTP/1.1 alone. Not tried again: the next connection would be no other.
     let of_1 = |mut peer: Peer| {
         peer.bytes(PREFACE.len());

@@ -15,7 +15,7 @@ use crawlmark_harness::workload::Flight;
 use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
 use http::Request;
-use http::header::LOCATION;
+use http::header::{CONTENT_LENGTH, LOCATION};
 
 use super::Shared;
 use super::failure::{classify, was_not_begun};
@@ -44,6 +44,8 @@ struct Incoming<'a, 'b> {
     part: ResponsePart,
     head: Option<HeadFacts>,
     content_bytes: u64,
+    /// `Content-Length`, bytes.
+    declared: Option<u64>,
     expected: &'a mut Expected<'b>,
 }
 
@@ -127,7 +129,8 @@ impl StreamSlot {
             }
         };
         self.note(watch);
-        let mut incoming = Incoming { part: ResponsePart::Head(response), head: None, content_bytes: 0, expected };
+        let mut incoming =
+            Incoming { part: ResponsePart::Head(response), head: None, content_bytes: 0, declared: None, expected };
         let ended = std::future::poll_fn(|cx| match self.read(cx, &mut incoming, watch) {
             Poll::Pending if self.deadline.poll(cx, watch.clock) => Poll::Ready(Err(None)),
             polled => polled.map_err(Some),
@@ -140,7 +143,9 @@ impl StreamSlot {
                 Ok(Attempt { done: self.last_read(watch), ..attempt })
             }
             (Ok(()), None) => Err(ExchangeFailure::Broken(Broken { kind: ErrorKind::Http2Protocol, status: None })),
-            (Err(error), head) => Err(self.failed((error, before), (head, incoming.content_bytes), watch.flight)),
+            (Err(error), head) => {
+                Err(self.failed((error, before), (head, incoming.content_bytes, incoming.declared), watch.flight))
+            }
         }
     }
 
@@ -167,6 +172,8 @@ impl StreamSlot {
                     if self.shared.is_following && redirects::is_redirect(status) {
                         self.location = response.headers().get(LOCATION).map(|location| location.as_bytes().to_vec());
                     }
+                    let declared = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+                    incoming.declared = declared.and_then(|value| value.parse().ok());
                     incoming.expected.begin(status);
                     if content == Content::Decoded {
                         incoming.expected.decode(facts.coding);
@@ -212,7 +219,7 @@ impl StreamSlot {
     fn failed(
         &self,
         (error, before): (Option<h2::Error>, [u64; 2]),
-        (head, content_bytes): (Option<HeadFacts>, u64),
+        (head, content_bytes, declared): (Option<HeadFacts>, u64, Option<u64>),
         flight: &Flight,
     ) -> ExchangeFailure {
         let ([written, read], [written_before, read_before]) = (self.shared.meter.passed(), before);
@@ -231,6 +238,12 @@ impl StreamSlot {
         let kind = if kind == ErrorKind::Closed && head.is_some() { ErrorKind::Incomplete } else { kind };
         if head.is_some() && matches!(kind, ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout) {
             flight.explain(kind, format!("{content_bytes} bytes of content"));
+        }
+        // The library does not say that the length is what is wrong.
+        if let (ErrorKind::Http2Protocol, Some(error), Some(declared)) = (kind, &error, declared) {
+            let details =
+                format!("{error}; at least {content_bytes} bytes of content, of a content-length of {declared}");
+            flight.explain(kind, details);
         }
         ExchangeFailure::Broken(Broken { kind, status: head.map(|head| head.status) })
     }
