@@ -24,7 +24,7 @@ const RULES: &str = "User-agent: *\nDisallow: /\n\nUser-agent: CrawlMark\nDisall
 type Requested = Mutex<BTreeMap<String, u32>>;
 
 /// Serve `robots` as robots.txt, and every other path.
-fn serving<'a>(robots: &'a (impl AsRef<[u8]> + Sync), requested: &'a Requested) -> impl Fn(Peer) + Sync + 'a {
+fn serving<'a>(robots: &'a (impl AsRef<[u8]> + Sync + ?Sized), requested: &'a Requested) -> impl Fn(Peer) + Sync + 'a {
     move |mut peer| {
         while let Some(path) = peer.request() {
             peer.send_bytes(if path == "/robots.txt" { robots.as_ref() } else { OK.as_bytes() });
