@@ -168,6 +168,8 @@ pub struct CrawlOptions {
     pub robots: Option<Arc<Vec<Option<Robots>>>>,
     /// Session of a saved crawl; none without `--save`.
     pub session: Option<Session>,
+    /// True if a throttled item is tried until the run ends, as in a crawl that is saved.
+    pub keeps_throttled: bool,
     /// Counters of the attempts of which a request was sent, by shard, that outlive the shards' processes; none if they are not recorded.
     pub sent: Option<Rc<FileCounters>>,
 }
@@ -439,7 +441,8 @@ impl<D: Dial> Crawl<D> {
         let method = chain.map_or_else(|| self.method(id), |chain| &chain.method);
         // A good or not-found answer ends its item.
         if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound) && throttling::may_retry(method, attempt) {
-            attempt.advice.repeat = Repeat::MayHelp;
+            let is_kept = self.spec.options.keeps_throttled && attempt.outcome == Outcome::Throttled;
+            attempt.advice.repeat = if is_kept { Repeat::UntilTheEnd } else { Repeat::MayHelp };
         }
     }
 }

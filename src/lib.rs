@@ -68,6 +68,7 @@ pub use crate::run::request_file_laws;
 pub fn main() -> ExitCode {
     // First of all: what a run takes to start counts from here.
     let clock = Clock::start();
+    crawlmark_harness::process::report_large_files();
     crawlmark_harness::process::prefer_small_pages();
     let config = match Config::read(std::env::args_os().collect(), std::env::vars_os()) {
         Ok(config) => config,

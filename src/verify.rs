@@ -25,7 +25,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
         progress.end();
         audit?
     };
-    let is_bad = audit.violations_found > 0 || (args.complete && audit.recorded < audit.planned);
+    let is_bad = audit.violations_found > 0 || (args.complete && !audit.complete);
     if args.json {
         terminal::print_data(&(serde_json::to_string_pretty(&audit)? + "\n"))?;
     } else if !args.quiet || is_bad {
@@ -37,8 +37,8 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
 /// Audit for people, of whom some need each item (`is_whole`).
 fn text(audit: &Audit, is_whole: bool) -> String {
     let place = shell_word(&audit.directory);
-    let Audit { directory, planned, recorded, sessions, segments, attempts, .. } = audit;
-    let state = match (planned - recorded, audit.missing.as_deref(), audit.parts) {
+    let Audit { directory, planned, recorded, finished, sessions, segments, attempts, .. } = audit;
+    let state = match (planned - finished, audit.missing.as_deref(), audit.parts) {
         (0, ..) => "complete".to_owned(),
         (left, Some([]), _) => {
             format!("{} items left, although every part has a result; see the violations", grouped(left))
@@ -54,18 +54,19 @@ fn text(audit: &Audit, is_whole: bool) -> String {
     };
     let state = match audit.violations_found {
         0 => state,
-        found if planned == recorded => format!("but with {}", counted(found, "violation")),
+        found if audit.complete => format!("but with {}", counted(found, "violation")),
         found => format!("with {} (mend those first); {state}", counted(found, "violation")),
     };
     let parts = audit.parts.map_or_else(String::new, |parts| format!(" of {}", counted(parts.into(), "part")));
-    let mut text = format!("{directory}: {} of {} items recorded, {state}\n", grouped(*recorded), grouped(*planned));
+    let mut text = format!("{directory}: {} of {} items finished, {state}\n", grouped(*finished), grouped(*planned));
+    let _ = writeln!(text, "  {} recorded, {} failed or abandoned", grouped(*recorded), grouped(recorded - finished));
     let counts: Vec<String> =
         audit.outcomes.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
     let requests = (*attempts > 0).then(|| format!("{} for them", counted(*attempts, "request")));
     let sent = audit.sent.map(|sent| format!("{} sent", counted(sent, "request")));
     let counts: Vec<String> = counts.into_iter().chain(requests).chain(sent).collect();
     if !counts.is_empty() {
-        let _ = writeln!(text, "  {}", counts.join(", "));
+        let _ = writeln!(text, "  records: {}", counts.join(", "));
     }
     let _ = writeln!(
         text,
@@ -86,8 +87,8 @@ fn text(audit: &Audit, is_whole: bool) -> String {
         let _ = writeln!(text, "{}. {file}{place}: {what}. {remedy}.", n + 1);
     }
     let _ = match audit.violations_found {
-        0 if is_whole && recorded < planned => {
-            writeln!(text, "No violation, but {} items are left (--complete).", grouped(planned - recorded))
+        0 if is_whole && !audit.complete => {
+            writeln!(text, "No violation, but {} items are left (--complete).", grouped(planned - finished))
         }
         0 => writeln!(text, "No violation."),
         1 => writeln!(text, "1 violation."),

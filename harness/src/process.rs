@@ -88,6 +88,7 @@ impl fmt::Display for ShardExit {
 pub fn signal_in_words(number: i32) -> String {
     match Signal::try_from(number) {
         Ok(Signal::SIGINT) => "SIGINT (Ctrl-C)".to_owned(),
+        Ok(Signal::SIGXCPU) => "SIGXCPU (limit on CPU time, ulimit -t)".to_owned(),
         Ok(signal) => signal.as_str().to_owned(),
         Err(_) => format!("signal {number}"),
     }
@@ -105,6 +106,14 @@ pub enum ForkError {
     /// The kernel refused.
     #[error("fork a process: {0}")]
     Fork(Errno),
+}
+
+/// Have a write beyond the limit on file sizes (`ulimit -f`) fail with `EFBIG`, as on a full disk, where it would end this process by SIGXFSZ.
+/// Call before anything is written; [`Role::Part`] and [`Role::Program`] keep it.
+pub fn report_large_files() {
+    let mut blocked = SigSet::empty();
+    blocked.add(Signal::SIGXFSZ);
+    let _ = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&blocked), None);
 }
 
 /// Return the number of threads of this process.
@@ -159,9 +168,10 @@ const ORPHANED: u8 = 1;
 fn enter_child(name: &str, role: Role, parent: Pid) -> bool {
     let (blocked, _) = match role {
         Role::Part => {
-            ([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGTSTP].into_iter().collect(), setpgid_self())
+            let blocked = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGTSTP, Signal::SIGXFSZ];
+            (blocked.into_iter().collect(), setpgid_self())
         }
-        Role::Program => (SigSet::empty(), setpgid_self()),
+        Role::Program => ([Signal::SIGXFSZ].into_iter().collect(), setpgid_self()),
         Role::Session => (SigSet::empty(), setsid().map(drop)),
     };
     let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&blocked), None);
@@ -248,10 +258,28 @@ pub struct FileCounters {
     _file: File,
 }
 
-/// A counter with a cache line of its own.
+/// A counter with a cache line of its own: its value and the one before, each with its check, so that a changed byte is seen and a process
+/// that dies between two stores leaves none that seems changed. Value `n` is in slot `n % 2`.
 #[repr(C, align(64))]
 #[derive(Debug)]
-struct FileCounter(AtomicU64);
+struct FileCounter([[AtomicU64; 2]; 2]);
+
+impl FileCounter {
+    /// Return the check of a value: another one for each value, and 0 for 0.
+    const fn check(value: u64) -> u64 {
+        value.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    /// Return the value of a counter with these slots; none if some of it was changed.
+    fn value(slots: [[u64; 2]; 2]) -> Option<u64> {
+        let [newer, older] = if slots[0][0] >= slots[1][0] { slots } else { [slots[1], slots[0]] };
+        let ([value, check], before) = (newer, newer[0].saturating_sub(1));
+        // The check of the next value may be there already: it is stored first.
+        let is_older = older[0] == before && [before, value.wrapping_add(1)].map(Self::check).contains(&older[1]);
+        let is_in_place = slots[usize::from(value % 2 == 1)] == newer;
+        (check == Self::check(value) && is_older && is_in_place).then_some(value)
+    }
+}
 
 impl FileCounters {
     /// Create the file `path` with `count` counters, all 0. A failure leaves no file.
@@ -286,9 +314,12 @@ impl FileCounters {
         // for an atomic integer, and every change, also by other processes, is made through it.
         let counters = unsafe { NonNull::slice_from_raw_parts(self.counters, self.count.get()).as_ref() };
         debug_assert!(index < counters.len(), "counter {index} of {}", counters.len());
-        if let Some(FileCounter(counter)) = counters.get(index) {
+        if let Some(FileCounter(slots)) = counters.get(index) {
             // One writer: no need of an instruction that locks the bus.
-            counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            let value = slots.iter().map(|[value, _]| value.load(Ordering::Relaxed)).max().unwrap_or(0).wrapping_add(1);
+            let [newer, check] = &slots[usize::from(value % 2 == 1)];
+            check.store(FileCounter::check(value), Ordering::Release);
+            newer.store(value, Ordering::Release);
         }
     }
 
@@ -302,9 +333,12 @@ impl FileCounters {
             return Err(CountersError::Length(bytes.len()));
         }
         counters.iter().try_fold(0_u64, |sum, counter| {
-            let (value, zeros) = counter.split_first_chunk().ok_or(CountersError::Value)?;
-            let is_counter = zeros.iter().all(|byte| *byte == 0);
-            sum.checked_add(u64::from_ne_bytes(*value)).filter(|_| is_counter).ok_or(CountersError::Value)
+            let (words, _) = counter.as_chunks::<{ size_of::<u64>() }>();
+            let mut words = words.iter().map(|word| u64::from_ne_bytes(*word));
+            let mut next = || words.next().unwrap_or(0);
+            let value = FileCounter::value([[next(), next()], [next(), next()]]);
+            let value = value.filter(|_| words.all(|zero| zero == 0)).ok_or(CountersError::Value)?;
+            sum.checked_add(value).ok_or(CountersError::Value)
         })
     }
 }
@@ -440,10 +474,23 @@ mod tests {
         for length in [0, 8, 191] {
             assert_eq!(FileCounters::sum(&bytes[..length]), Err(CountersError::Length(length)));
         }
-        bytes[..8].fill(0xff);
-        assert_eq!(FileCounters::sum(&bytes), Err(CountersError::Value), "more than can be counted");
-        bytes[..9].copy_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0, 1]);
-        assert_eq!(FileCounters::sum(&bytes), Err(CountersError::Value), "text");
+        for at in 0..bytes.len() * 8 {
+            bytes[at / 8] ^= 1 << (at % 8);
+            assert_eq!(FileCounters::sum(&bytes), Err(CountersError::Value), "bit {at}");
+            bytes[at / 8] ^= 1 << (at % 8);
+        }
+    }
+
+    #[test]
+    fn a_counter_is_whole_between_any_two_stores() {
+        let mut slots = [[0_u64; 2]; 2];
+        for value in 1..9 {
+            let slot = usize::from(value % 2 == 1);
+            slots[slot][1] = FileCounter::check(value);
+            assert_eq!(FileCounter::value(slots), Some(value - 1));
+            slots[slot][0] = value;
+            assert_eq!(FileCounter::value(slots), Some(value));
+        }
     }
 
     #[test]

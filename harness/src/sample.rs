@@ -148,6 +148,8 @@ pub enum Repeat {
     Never,
     /// The next answer may be another.
     MayHelp,
+    /// The same, and the item is tried until the run ends: neither retries of an item nor the retry budget count.
+    UntilTheEnd,
     /// The target redirected: the next attempt goes elsewhere, at once and without the retry budget.
     Follow,
 }

@@ -134,6 +134,7 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
             "output_format",
             "save",
             "resume",
+            "retry",
             "save_fields",
             "save_bodies",
             "max_body",

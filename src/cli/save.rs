@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::whole;
 use crate::dataset::manifest::{Bodies, Durability, Fields};
+use crate::dataset::recover::Retry;
 
 const SAVE: &str = "\
 Save what is crawled to DIR: a JSON line for each item
@@ -17,14 +18,19 @@ which zstdcat, DuckDB, Polars and pandas read as they are:
       GROUP BY 1\"
 
 Items are committed each second. A crawl that was stopped or killed goes on
-with --resume DIR, and saves each item once; items that were not committed are
-requested again. A shard whose disk is slow waits, and the report says so.
+with --resume DIR, which requests the items that are not finished: not good, not
+found or forbidden by robots.txt. An item that is throttled is retried until the
+run ends: neither --retries nor --retry-budget counts that (--retries 0 turns it
+off). A shard whose disk is slow waits, and the report says so.
 
   crawlmark run 'http://127.0.0.1:8080/items/{id}' --ids 0..1m \\
       --save items";
 
 const RESUME: &str = "\
 Go on with the crawl in DIR, with the flags that began it
+
+Items that failed, or were throttled until the end, are requested again: --retry
+says which. Their new records take the place of the old ones.
 
 Other flags take the place of the old ones. What is requested and what is saved
 cannot change: the URL, the IDs, their order, and the --save flags. Secrets are
@@ -38,7 +44,7 @@ Save these fields only: id,status,outcome,body,...
 id, url (where it is not the URL with the ID), status, outcome, attempts, at
 (when the last request was sent), latency_us (its service time),
 content_type, digest (the first 128 bits of the SHA-256 of the body as it is
-saved), body. The id is always saved.
+saved), body. The id and the outcome are always saved.
 
 body is JSON where the response is JSON, with line breaks as spaces; else text;
 else base64, with body_encoding. body_bytes is the length of a body that was
@@ -54,6 +60,15 @@ pub struct SaveArgs {
     /// Go on with the crawl in DIR, with the flags that began it
     #[arg(long, value_name = "DIR", long_help = RESUME)]
     pub resume: Option<PathBuf>,
+    /// Ask again for items that failed, or that were throttled until the end [default: all]
+    #[arg(
+        long,
+        value_name = "failed|abandoned|all|none",
+        value_enum,
+        hide_possible_values = true,
+        requires = "resume"
+    )]
+    pub retry: Option<Retry>,
     /// Save these fields only: id,status,outcome,body,...
     #[arg(long, value_name = "LIST", long_help = FIELDS, requires = "save", conflicts_with = "resume")]
     pub save_fields: Option<Fields>,

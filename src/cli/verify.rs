@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 
 pub(super) const EXAMPLES: &str = "\
-Checks that each ID of the crawl has one record and no ID has two, that
-every ID is in the range of the crawl, that checkpoints say what their
+Checks that no ID is finished twice or has two records of a session, that every
+ID is in the range of the crawl, that checkpoints say what their
 records say, and that digests of bodies and segments, checksums of frames and
-seek tables are right. Changes nothing. A crawl that was stopped and can be
-resumed is no violation: the output says how many IDs are left, and the exit
-code is 0 unless --complete is given.
+seek tables are right. Changes nothing. Finished is what
+is good, not found or forbidden by robots.txt: --resume asks for the other IDs.
+Such a crawl is no violation: the output says how many IDs are left, and the
+exit code is 0 unless --complete is given.
 
 Of a crawl in parts (`crawlmark plan`), name the directory of the parts: the
 saved crawls of all attempts that count are read one after another, and each
@@ -31,7 +32,7 @@ pub struct VerifyArgs {
     /// Directory of a saved crawl (`crawlmark run --save DIR`), or of parts
     #[arg(value_name = "DIR")]
     pub crawl: PathBuf,
-    /// Fail if items are left (exit code 4)
+    /// Fail if items are left, or failed or abandoned (exit code 4)
     #[arg(long)]
     pub complete: bool,
     /// Print the audit as JSON to standard output

@@ -16,6 +16,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::finished::Finished;
+use super::line::ItemState;
 
 const MAGIC: [u8; 7] = *b"CMSAVED";
 const VERSION: u8 = 1;
@@ -36,7 +37,7 @@ pub struct Checkpoint {
     pub digest: [u8; 32],
     /// True after a clean end: the segment has a seek table and is never longer.
     pub is_closed: bool,
-    /// Items that have a record in these bytes; before `--shuffle`.
+    /// Items that have a record in these bytes, whatever its outcome; before `--shuffle`.
     pub finished: Finished,
     /// Counts of these records.
     pub tally: RecordCounts,
@@ -128,6 +129,12 @@ impl RecordCounts {
             // It grows as far as that.
             let _ = self.latency_us.record(latency_us.min(LONGEST_US));
         }
+    }
+
+    /// Return the number of records whose items are never requested again.
+    #[must_use]
+    pub fn finished(&self) -> u64 {
+        self.outcomes.iter().filter(|(outcome, _)| ItemState::of(outcome).is_finished()).map(|(_, count)| count).sum()
     }
 
     /// Count the records of another tally.

@@ -12,8 +12,11 @@ mod csv;
 mod parquet;
 mod warc;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::ops::Bound;
 
+use super::finished::Finished;
 use super::manifest::Manifest;
 use super::record::SavedRecord;
 use super::saved::{SavedCrawl, SavedError, SavedSegment};
@@ -122,15 +125,21 @@ impl CrawlExport {
         Ok(Self { sink: sink(manifest, format, output)?, exported: Exported::default(), read: 0 })
     }
 
-    /// Write the committed records of a crawl. `progress` is called with the number of bytes read so far of all [`SavedCrawl::bytes`].
+    /// Write the last committed record of each item of a crawl. `progress` is called with the number of bytes read so far of all [`SavedCrawl::bytes`].
     ///
     /// # Errors
     /// When it is damaged, or cannot be written.
     pub(crate) fn add(&mut self, crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Result<(), CrawlExportError> {
         let Self { sink, exported, read: before } = self;
+        let (shuffle, sessions) = (crawl.manifest.shuffle(), recorded(crawl)?);
         for segment in &crawl.segments {
+            let later = (Bound::Excluded(segment.name.session), Bound::Unbounded);
             records(segment, |record, line, read| {
                 progress(*before + read);
+                let item = shuffle.map_or(record.id, |shuffle| shuffle.item(record.id));
+                if !record.state().is_finished() && sessions.range(later).any(|(_, items)| items.has(item)) {
+                    return Ok(());
+                }
                 match sink.record(record, line)? {
                     Use::Written => exported.written += 1,
                     Use::LeftOut => exported.left_out += 1,
@@ -150,6 +159,26 @@ impl CrawlExport {
         self.sink.finish()?;
         Ok(self.exported)
     }
+}
+
+/// Return the items that have a record, by session; nothing of a single one, which has one record of each. A record of an item that failed
+/// or was abandoned is replaced by that of a later session.
+fn recorded(crawl: &SavedCrawl) -> Result<BTreeMap<u32, Finished>, CrawlExportError> {
+    let mut sessions = BTreeMap::<u32, Finished>::new();
+    let shuffle = crawl.manifest.shuffle();
+    for segment in crawl.segments.iter().filter(|segment| segment.name.session > 1) {
+        let items = sessions.entry(segment.name.session).or_default();
+        // Twice in a session is for `verify` to find.
+        if let Some(Ok(checkpoint)) = &segment.checkpoint {
+            let _ = checkpoint.finished.ranges().try_for_each(|range| items.add(range));
+        } else {
+            records(segment, |record, _, _| {
+                let _ = items.insert(shuffle.map_or(record.id, |shuffle| shuffle.item(record.id)));
+                Ok(())
+            })?;
+        }
+    }
+    Ok(sessions)
 }
 
 fn sink<W: Write + Send + 'static>(

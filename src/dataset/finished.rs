@@ -42,24 +42,47 @@ impl Finished {
         if range.is_empty() {
             return Ok(());
         }
-        // The last range that begins before the end of this one: the only one that can overlap it, unless another does, too.
-        let before = self.ranges.range(..=start).next_back().map(|(start, end)| (*start, *end));
-        let after = self.ranges.range(start..).next().map(|(start, end)| (*start, *end));
-        match (before, after) {
-            (Some((_, before)), _) if before > start => return Err(start),
-            (_, Some((after, _))) if after < end => return Err(after),
-            _ => {}
+        if let Some(common) = self.common(range).next() {
+            return Err(common.start);
         }
         self.len += range.len();
-        if let Some((after, after_end)) = after.filter(|(after, _)| *after == end) {
-            self.ranges.remove(&after);
+        if let Some(after_end) = self.ranges.remove(&end) {
             end = after_end;
         }
-        if let Some((before, _)) = before.filter(|(_, before)| *before == start) {
-            start = before;
-        }
+        // The range before ends where this one begins, or earlier.
+        let before = self.ranges.range(..start).next_back().filter(|(_, end)| **end == start);
+        start = before.map_or(start, |(before, _)| *before);
         self.ranges.insert(start, end);
         Ok(())
+    }
+
+    /// Remove the items of a range, of which the set may have any.
+    pub fn remove(&mut self, range: IdRange) {
+        let common: Vec<IdRange> = self.common(range).collect();
+        for IdRange { start, end } in common {
+            self.len -= end - start;
+            let Some((first, last)) = self.ranges.range(..=start).next_back().map(|(first, last)| (*first, *last))
+            else {
+                continue;
+            };
+            self.ranges.remove(&first);
+            self.ranges.extend([(first, start), (end, last)].into_iter().filter(|(start, end)| start < end));
+        }
+    }
+
+    /// Return the parts of `range` that are in the set, sorted.
+    pub fn common(&self, range: IdRange) -> impl Iterator<Item = IdRange> {
+        let before = self.ranges.range(..range.start).next_back();
+        let within = self.ranges.range(range.start..range.end.max(range.start));
+        let both = before.into_iter().chain(within);
+        let cut = both.map(move |(start, end)| IdRange { start: range.start.max(*start), end: range.end.min(*end) });
+        cut.filter(|common| !common.is_empty())
+    }
+
+    /// True if the set has the item.
+    #[must_use]
+    pub fn has(&self, item: u64) -> bool {
+        self.ranges.range(..=item).next_back().is_some_and(|(_, end)| item < *end)
     }
 
     /// Add an item.
@@ -76,7 +99,7 @@ impl Finished {
     #[must_use]
     pub fn gaps(&self, range: IdRange) -> Vec<IdRange> {
         let (mut gaps, mut start) = (Vec::new(), range.start);
-        for finished in self.ranges().filter(|finished| finished.end > range.start && finished.start < range.end) {
+        for finished in self.common(range) {
             gaps.push(IdRange { start, end: finished.start });
             start = finished.end;
         }

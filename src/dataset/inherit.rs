@@ -25,7 +25,7 @@ pub(crate) struct Committed {
 }
 
 impl Committed {
-    /// Read the checkpoints of the crawl in the directory `place`; none if it has no crawl, or no record. Damaged ones are left out.
+    /// Read the checkpoints of the crawl in the directory `place`; none if it has no crawl, or no finished item. Damaged ones are left out.
     pub(crate) fn read(place: &Path) -> Option<Self> {
         let manifest = Manifest::read(place).ok()?;
         let names = fs::read_dir(place).ok()?.flatten().map(|entry| entry.file_name());
@@ -33,27 +33,28 @@ impl Committed {
         let read = |name: SegmentName| {
             let bytes = fs::read(place.join(name.checkpoint())).ok()?;
             let checkpoint = Checkpoint::decode(&bytes).ok()?;
-            (checkpoint.records() > 0).then_some((name, checkpoint, bytes))
+            (checkpoint.tally.finished() > 0).then_some((name, checkpoint, bytes))
         };
         let mut segments: Vec<_> = names.filter_map(read).collect();
-        segments.sort_unstable_by_key(|(_, checkpoint, _)| checkpoint.records());
-        if Self::records(&segments) >= manifest.ids.len() {
+        segments.sort_unstable_by_key(|(_, checkpoint, _)| checkpoint.tally.finished());
+        if Self::finished(&segments) >= manifest.ids.len() {
             // A crawl needs something to do: a session without an item has no result.
             segments.remove(0);
         }
         (!segments.is_empty()).then_some(Self { manifest, segments })
     }
 
-    fn records(segments: &[(SegmentName, Checkpoint, Vec<u8>)]) -> u64 {
-        segments.iter().map(|(_, checkpoint, _)| checkpoint.records()).sum()
+    /// Return the number of items that are finished: no item is in two segments.
+    fn finished(segments: &[(SegmentName, Checkpoint, Vec<u8>)]) -> u64 {
+        segments.iter().map(|(_, checkpoint, _)| checkpoint.tally.finished()).sum()
     }
 
-    /// Return the number of items.
+    /// Return the number of items that are finished.
     pub(crate) fn items(&self) -> u64 {
-        Self::records(&self.segments)
+        Self::finished(&self.segments)
     }
 
-    /// Copy the crawl in the directory `from`, of which this is, to the directory `to`, and return the number of items. Segments that are not
+    /// Copy the crawl in the directory `from`, of which this is, to the directory `to`, and return the number of finished items. Segments that are not
     /// what their checkpoints say are left out.
     ///
     /// # Errors
@@ -68,7 +69,7 @@ impl Committed {
                 let mut file = File::create_new(to.join(name.checkpoint()))?;
                 file.write_all(bytes)?;
                 file.sync_all()?;
-                items += checkpoint.records();
+                items += checkpoint.tally.finished();
             } else {
                 fs::remove_file(path)?;
             }

@@ -44,6 +44,41 @@ pub const fn outcome_name(outcome: Option<Outcome>) -> &'static str {
     }
 }
 
+/// State in which an item ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemState {
+    /// A good response.
+    Good,
+    /// The target has no such item.
+    NotFound,
+    /// robots.txt forbids it.
+    Skipped,
+    /// Its last attempt failed.
+    Failed,
+    /// Its last attempt was throttled.
+    Abandoned,
+}
+
+impl ItemState {
+    /// Return the state of an item whose record has an outcome of this name.
+    #[must_use]
+    pub fn of(outcome: &str) -> Self {
+        match outcome {
+            "ok" => Self::Good,
+            "not_found" => Self::NotFound,
+            "skipped" => Self::Skipped,
+            "throttled" => Self::Abandoned,
+            _ => Self::Failed,
+        }
+    }
+
+    /// True if the item is never requested again.
+    #[must_use]
+    pub const fn is_finished(self) -> bool {
+        matches!(self, Self::Good | Self::NotFound | Self::Skipped)
+    }
+}
+
 /// Form in which a body is saved.
 enum Saved<'a> {
     /// JSON, whose line breaks become spaces.
@@ -72,11 +107,9 @@ impl LineWriter {
             line.extend_from_slice(b",\"status\":");
             number(u64::from(status), line);
         }
-        if fields.has(RecordField::Outcome) {
-            line.extend_from_slice(b",\"outcome\":\"");
-            line.extend_from_slice(outcome_name(item.outcome).as_bytes());
-            line.push(b'"');
-        }
+        line.extend_from_slice(b",\"outcome\":\"");
+        line.extend_from_slice(outcome_name(item.outcome).as_bytes());
+        line.push(b'"');
         if fields.has(RecordField::Attempts) {
             line.extend_from_slice(b",\"attempts\":");
             number(u64::from(item.attempts), line);

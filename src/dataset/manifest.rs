@@ -15,6 +15,8 @@ use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::report::CommandLine;
 use serde::{Deserialize, Serialize};
 
+use crate::crawl::Shuffle;
+
 /// Name of the file in the directory of a saved crawl.
 pub const MANIFEST: &str = "crawl.json";
 
@@ -121,11 +123,19 @@ impl Manifest {
         if version > VERSION {
             return Err(ManifestError::Newer { path, version });
         }
+        if text.rsplit_once(CHECKSUM).is_none_or(|(json, _)| text != sealed(json)) {
+            return Err(ManifestError::Damaged { path, why: "its checksum does not match its bytes".to_owned() });
+        }
         let manifest: Self = serde_json::from_str(&text).map_err(damaged)?;
         if manifest.ids.is_empty() {
             return Err(ManifestError::Damaged { path, why: "it has no IDs".to_owned() });
         }
         Ok(manifest)
+    }
+
+    /// Return the order of the IDs; none if it is their own.
+    pub(crate) fn shuffle(&self) -> Option<Shuffle> {
+        self.shuffle.map(|ShuffledRange { range, seed }| Shuffle::new(range, seed))
     }
 
     /// Write it to the directory `place`: whole or not at all, and on the disk when this returns.
@@ -135,11 +145,20 @@ impl Manifest {
     pub fn write(&self, place: &Path) -> io::Result<()> {
         let temporary = place.join(format!("{MANIFEST}.new"));
         let mut file = File::create(&temporary)?;
-        file.write_all((serde_json::to_string_pretty(self)? + "\n").as_bytes())?;
+        let json = serde_json::to_string_pretty(self)?;
+        file.write_all(sealed(json.strip_suffix("\n}").unwrap_or(&json)).as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, place.join(MANIFEST))?;
         File::open(place)?.sync_all()
     }
+}
+
+/// Key of the checksum, the last one of the file.
+const CHECKSUM: &str = ",\n  \"crc32\": \"";
+
+/// Return the text of the file, whose JSON object begins with this: with its CRC-32 and its end.
+fn sealed(json: &str) -> String {
+    format!("{json}{CHECKSUM}{:08x}\"\n}}\n", crc32fast::hash(json.as_bytes()))
 }
 
 /// Range whose IDs are crawled in a shuffled order: item `i` of [`Manifest::ids`] has the ID `Shuffle::new(range, seed).id(i)`.
@@ -240,7 +259,8 @@ impl RecordField {
     ];
 }
 
-/// Set of fields; the ID is always among them.
+/// Set of fields; the ID and the outcome are always among them: without outcomes, a resumed session could not tell which items to ask for
+/// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Vec<String>", try_from = "Vec<String>")]
 pub struct Fields(u16);
@@ -264,7 +284,7 @@ impl Fields {
     }
 
     fn of<'a>(mut keys: impl Iterator<Item = &'a str>) -> Result<Self, String> {
-        keys.try_fold(Self(1 << RecordField::Id as u16), |fields, key| {
+        keys.try_fold(Self(1 << RecordField::Id as u16 | 1 << RecordField::Outcome as u16), |fields, key| {
             let found = RecordField::ALL.into_iter().find(|(_, name)| *name == key);
             let (field, _) = found.ok_or_else(|| {
                 let all: Vec<&str> = RecordField::ALL.into_iter().map(|(_, name)| name).collect();
@@ -320,14 +340,15 @@ mod tests {
         assert!(why(Some("{")).contains("EOF"));
         assert!(why(Some(r#"{"format":"other","version":1}"#)).contains("`other`"));
         assert!(why(Some(r#"{"format":"crawlmark crawl","version":2}"#)).contains("format version 2"));
-        assert!(why(Some(r#"{"format":"crawlmark crawl","version":1}"#)).contains("missing field"));
+        assert!(why(Some(r#"{"format":"crawlmark crawl","version":1}"#)).contains("checksum"));
+        assert!(why(Some(&sealed(r#"{"format":"crawlmark crawl","version":1"#))).contains("missing field"));
     }
 
     #[test]
     fn fields_are_a_list_of_keys_with_the_id() {
-        assert_eq!("body,status".parse::<Fields>().unwrap().to_string(), "id,status,body");
+        assert_eq!("body,status".parse::<Fields>().unwrap().to_string(), "id,status,outcome,body");
         assert_eq!(Fields::default().to_string().parse::<Fields>().unwrap(), Fields::default());
-        assert_eq!(serde_json::to_string(&"url".parse::<Fields>().unwrap()).unwrap(), r#"["id","url"]"#);
+        assert_eq!(serde_json::to_string(&"url".parse::<Fields>().unwrap()).unwrap(), r#"["id","url","outcome"]"#);
         let error = "status,size".parse::<Fields>().unwrap_err();
         assert!(error.contains("`size`") && error.contains("content_type"), "{error}");
     }

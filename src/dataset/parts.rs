@@ -115,7 +115,7 @@ impl SavedPart {
         for segment in &crawl.segments {
             let Some(Ok(checkpoint)) = &segment.checkpoint else { continue };
             if segment.name.session < crawl.sessions() {
-                before = before.saturating_add(checkpoint.records());
+                before = before.saturating_add(checkpoint.tally.finished());
                 continue;
             }
             all = all.saturating_add(checkpoint.records());

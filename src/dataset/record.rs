@@ -9,10 +9,12 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
+use super::line::ItemState;
+
 /// Bytes of a digest: the first half of a SHA-256.
 const DIGEST_BYTES: usize = 16;
 
-/// A record. Each field but the ID may be absent: `--save-fields` leaves fields out, and an item without a response has no status.
+/// A record. Each field but the ID and the outcome may be absent: `--save-fields` leaves fields out, and an item without a response has no status.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct SavedRecord<'a> {
     /// ID in the URL.
@@ -24,8 +26,8 @@ pub(crate) struct SavedRecord<'a> {
     #[serde(default)]
     pub(crate) status: Option<u16>,
     /// Outcome, by the name that results use.
-    #[serde(borrow, default)]
-    pub(crate) outcome: Option<RecordText<'a>>,
+    #[serde(borrow)]
+    pub(crate) outcome: RecordText<'a>,
     /// Requests for the item.
     #[serde(default)]
     pub(crate) attempts: Option<u32>,
@@ -72,7 +74,7 @@ impl<'a> SavedRecord<'a> {
     /// Parse a line.
     ///
     /// # Errors
-    /// When it is no JSON object, has no ID, or a field of another type.
+    /// When it is no JSON object, has no ID or no outcome, or a field of another type.
     pub(crate) fn parse(line: &'a str) -> Result<Self, serde_json::Error> {
         match Self::scan(line) {
             Ok(record) => Ok(record),
@@ -86,7 +88,7 @@ impl<'a> SavedRecord<'a> {
         let id = rest.field(b"{\"id\":", Scanner::number)?.ok_or(OtherForm)?;
         let url = rest.field(b",\"url\":", Scanner::text)?;
         let status = rest.field(b",\"status\":", Scanner::number)?;
-        let outcome = rest.field(b",\"outcome\":", Scanner::text)?;
+        let outcome = rest.field(b",\"outcome\":", Scanner::text)?.ok_or(OtherForm)?;
         let attempts = rest.field(b",\"attempts\":", Scanner::number)?;
         let at = rest.field(b",\"at\":", Scanner::text)?;
         let latency_us = rest.field(b",\"latency_us\":", Scanner::number)?;
@@ -113,6 +115,11 @@ impl<'a> SavedRecord<'a> {
             body_bytes,
         };
         if has_ended { Ok(record) } else { Err(OtherForm) }
+    }
+
+    /// Return the state in which its item ended.
+    pub(crate) fn state(&self) -> ItemState {
+        ItemState::of(&self.outcome.0)
     }
 
     /// Return the saved body; none where none was saved.
@@ -302,7 +309,7 @@ mod tests {
             prop_assert_eq!(record.id, id);
             prop_assert_eq!(text(record.url.as_ref()), url.as_deref().filter(|_| has(RecordField::Url).is_some()));
             prop_assert_eq!(record.status, status.filter(|_| has(RecordField::Status).is_some()));
-            prop_assert_eq!(text(record.outcome.as_ref()), has(RecordField::Outcome).map(|()| outcome_name(outcome)));
+            prop_assert_eq!(&*record.outcome.0, outcome_name(outcome));
             prop_assert_eq!(record.attempts, has(RecordField::Attempts).map(|()| attempts));
             prop_assert_eq!(record.at_us(), Ok(has(RecordField::At).map(|()| at_us)));
             prop_assert_eq!(record.latency_us, latency_us.filter(|_| has(RecordField::LatencyUs).is_some()));

@@ -1,28 +1,33 @@
 //! Brings the segments of a saved crawl to what is committed, so that the crawl can go on: after a process that died, before `--resume`.
 //!
 //! Each segment is checked against its checkpoint, and what lies beyond the committed bytes is removed: its items are crawled again.
-//! A segment without a checkpoint gets one from its whole frames. A checkpoint or segment that is damaged is refused, with the remedy.
+//! A segment without a checkpoint gets one from its whole frames. Items that failed or were abandoned are told from finished ones by their
+//! records, so that a segment which has some is read. A checkpoint or segment that is damaged is refused, with the remedy.
 //! No other process may write the crawl.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use sha2::{Digest as _, Sha256};
 
 use super::checkpoint::{Checkpoint, CheckpointError, RecordCounts};
 use super::disk::{Disk, DiskError};
 use super::finished::Finished;
+use super::line::ItemState;
 use super::log::{put, put_checkpoint};
 use super::manifest::Durability;
-use super::record::{RecordText, SavedRecord};
+use super::record::SavedRecord;
 use super::segment::{FrameError, Frames, SegmentName};
 
 /// State of a saved crawl.
 #[derive(Debug, Default)]
 pub struct Recovered {
-    /// Items that have a record.
+    /// Items that are not asked for again: finished ones, and those that [`Retry`] leaves out.
     pub finished: Finished,
+    /// Items among them that failed or were abandoned.
+    pub left_out: u64,
     /// Counts of the records.
     pub tally: RecordCounts,
     /// Number of the last session; 0 without any.
@@ -72,9 +77,9 @@ pub enum RecoverError {
         /// Details.
         why: String,
     },
-    /// Two segments have a record of the same item.
+    /// A segment has a record of an item that an earlier one says is finished.
     #[error(
-        "{} has a record of item {item}, and so has another segment. Move this one and its checkpoint elsewhere: items that are in no other \
+        "{} has a record of item {item}, which was finished before. Move this one and its checkpoint elsewhere: items that are in no other \
          are then crawled again", path.display()
     )]
     Twice {
@@ -88,14 +93,39 @@ pub enum RecoverError {
 /// Bytes that are read at a time.
 const BUFFER: usize = 256 << 10;
 
-/// Outcome of records that were saved without theirs.
-const UNKNOWN: &str = "unknown";
+/// Items that a resumed session asks for again, of those whose last record is not good, not found or skipped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Retry {
+    /// Failed ones.
+    Failed,
+    /// Abandoned ones: throttled until the end.
+    Abandoned,
+    /// Both.
+    #[default]
+    All,
+    /// None.
+    None,
+}
+
+impl Retry {
+    const fn asks_for(self, state: ItemState) -> bool {
+        match state {
+            ItemState::Failed => matches!(self, Self::Failed | Self::All),
+            ItemState::Abandoned => matches!(self, Self::Abandoned | Self::All),
+            ItemState::Good | ItemState::NotFound | ItemState::Skipped => false,
+        }
+    }
+}
 
 /// Recover all segments of a crawl. `item_of` returns the number of the item with an ID, or the reason why that cannot be known.
 ///
 /// # Errors
 /// When a file is damaged or the system refuses. Nothing that is committed was changed; recovering again is safe.
-pub fn recover<D: Disk>(disk: &D, item_of: impl Fn(u64) -> Result<u64, String>) -> Result<Recovered, RecoverError> {
+pub fn recover<D: Disk>(
+    disk: &D,
+    item_of: impl Fn(u64) -> Result<u64, String>,
+    retry: Retry,
+) -> Result<Recovered, RecoverError> {
     let files = Files::list(disk)?;
     let names = files.lengths.keys().filter_map(|file| {
         let file = file.strip_suffix(SegmentName::NEW).unwrap_or(file);
@@ -105,15 +135,30 @@ pub fn recover<D: Disk>(disk: &D, item_of: impl Fn(u64) -> Result<u64, String>) 
     names.sort_unstable();
     names.dedup();
     let mut recovered = Recovered { sessions: names.last().map_or(0, |name| name.session), ..Recovered::default() };
+    // By their last record.
+    let mut left_out = Finished::default();
     for name in names {
         let Some((checkpoint, note)) = files.recover(name, Check::Digest, &item_of)? else { continue };
+        let twice = |item| RecoverError::Twice { path: disk.path(&name.segment()), item };
         for range in checkpoint.finished.ranges() {
-            let added = recovered.finished.add(range);
-            added.map_err(|item| RecoverError::Twice { path: disk.path(&name.segment()), item })?;
+            if let Some(again) = recovered.finished.common(range).next() {
+                return Err(twice(again.start));
+            }
+            left_out.remove(range);
         }
+        let (finished, not_asked) = if checkpoint.tally.finished() == checkpoint.records() {
+            (checkpoint.finished, Finished::default())
+        } else {
+            files.sorted(name, checkpoint.committed, (&item_of, retry))?
+        };
+        finished.ranges().try_for_each(|range| recovered.finished.add(range)).map_err(twice)?;
+        not_asked.ranges().try_for_each(|range| left_out.add(range)).map_err(twice)?;
         recovered.tally.merge(checkpoint.tally);
         recovered.notes.extend(note);
     }
+    recovered.left_out = left_out.len();
+    // Disjoint: nothing is left out once it is finished.
+    let _ = left_out.ranges().try_for_each(|range| recovered.finished.add(range));
     Ok(recovered)
 }
 
@@ -210,6 +255,32 @@ impl<'a, D: Disk> Files<'a, D> {
         Ok(Some(checkpoint))
     }
 
+    /// Return the items of a segment that are finished, and the others that are not asked for again.
+    fn sorted(
+        &self,
+        name: SegmentName,
+        committed: u64,
+        (item_of, retry): (&impl Fn(u64) -> Result<u64, String>, Retry),
+    ) -> Result<(Finished, Finished), RecoverError> {
+        let segment = name.segment();
+        let file = self.disk.open(&segment).map_err(DiskError::of(self.disk, "read", &segment))?;
+        let (mut finished, mut not_asked) = (Finished::default(), Finished::default());
+        let damaged = |why| self.damaged(name, why);
+        let mut frames = Frames::open(file.take(committed)).map_err(|error| damaged(error.to_string()))?;
+        let end = each_record(&mut frames, |record, _| {
+            let set = match record.state() {
+                state if state.is_finished() => &mut finished,
+                state if retry.asks_for(state) => return Ok(()),
+                _ => &mut not_asked,
+            };
+            set.insert(item_of(record.id)?).map_err(|_| format!("it holds ID {} twice", record.id))
+        });
+        match end.map_err(damaged)? {
+            None => Ok((finished, not_asked)),
+            Some(error) => Err(damaged(error.to_string())),
+        }
+    }
+
     fn damaged(&self, name: SegmentName, why: String) -> RecoverError {
         RecoverError::Segment { path: self.disk.path(&name.segment()), why }
     }
@@ -236,17 +307,16 @@ fn rebuild<D: Disk>(
         }
         Err(error @ FrameError::Damaged { .. }) => return Err(foreign(error.to_string())),
     };
-    loop {
-        match frames.next_frame() {
-            Ok(Some(frame)) => {
-                let lines = str::from_utf8(frame.lines).map_err(|error| foreign(error.to_string()))?;
-                for line in lines.split_terminator('\n') {
-                    count(line, &mut checkpoint, item_of).map_err(foreign)?;
-                }
-            }
-            Err(FrameError::Io(error)) => return Err(refused(error)),
-            Ok(None) | Err(FrameError::Cut { .. } | FrameError::Damaged { .. }) => break,
-        }
+    let counted = each_record(&mut frames, |record, line| {
+        let item = item_of(record.id)?;
+        checkpoint.finished.insert(item).map_err(|_| format!("it holds ID {} twice", record.id))?;
+        let tally = &mut checkpoint.tally;
+        tally.record(&record.outcome.0, record.attempts.unwrap_or(0), record.at_us()?, record.latency_us);
+        tally.line_bytes += line.len() as u64 + 1;
+        Ok(())
+    });
+    if let Some(FrameError::Io(error)) = counted.map_err(foreign)? {
+        return Err(refused(error));
     }
     (checkpoint.committed, checkpoint.is_closed) = (frames.at(), frames.is_closed());
     checkpoint.digest = rewrite(disk, &segment, checkpoint.committed).map_err(DiskError::of(disk, "copy", &segment))?;
@@ -296,13 +366,21 @@ fn digest_each<D: Disk>(
     }
 }
 
-/// Count a record.
-fn count(line: &str, checkpoint: &mut Checkpoint, item_of: &impl Fn(u64) -> Result<u64, String>) -> Result<(), String> {
-    let record = SavedRecord::parse(line).map_err(|error| format!("it holds a line that is no record: {error}"))?;
-    let item = item_of(record.id)?;
-    checkpoint.finished.insert(item).map_err(|_| format!("it holds ID {} twice", record.id))?;
-    let outcome = record.outcome.as_ref().map_or(UNKNOWN, |RecordText(outcome)| outcome);
-    checkpoint.tally.record(outcome, record.attempts.unwrap_or(0), record.at_us()?, record.latency_us);
-    checkpoint.tally.line_bytes += line.len() as u64 + 1;
-    Ok(())
+/// Call `each` for the records of all whole frames, with their lines. Return the error that ended the reading; none at the end.
+fn each_record<R: Read>(
+    frames: &mut Frames<R>,
+    mut each: impl FnMut(&SavedRecord<'_>, &str) -> Result<(), String>,
+) -> Result<Option<FrameError>, String> {
+    loop {
+        let frame = match frames.next_frame() {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Ok(None),
+            Err(error) => return Ok(Some(error)),
+        };
+        let lines = str::from_utf8(frame.lines).map_err(|error| error.to_string())?;
+        for line in lines.split_terminator('\n') {
+            let record = SavedRecord::parse(line);
+            each(&record.map_err(|error| format!("it holds a line that is no record: {error}"))?, line)?;
+        }
+    }
 }

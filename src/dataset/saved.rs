@@ -25,7 +25,7 @@ pub(crate) struct SavedCrawl {
     /// Names of the other files, sorted.
     pub(crate) others: Vec<String>,
     /// Sessions that counted their requests.
-    counted: Vec<u32>,
+    pub(super) counted: Vec<u32>,
     _lock: Option<File>,
 }
 

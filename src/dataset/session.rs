@@ -19,6 +19,7 @@ use crawlmark_results::run::report::SavedSession;
 
 use super::checkpoint::{Checkpoint, RecordCounts};
 use super::disk::{Directory, DiskError};
+use super::line::ItemState;
 use super::log::{LogError, SegmentLog, Steps};
 use super::manifest::Saved;
 use super::recover::{last_checkpoint, recover_earlier_lives};
@@ -77,22 +78,23 @@ impl Session {
         let Checkpoint { finished, tally, .. } = checkpoint.unwrap_or_default();
         let mut items = ItemCounts::default();
         for (outcome, count) in tally.outcomes {
-            *match &*outcome {
-                "ok" => &mut items.ok,
-                "not_found" => &mut items.not_found,
-                "throttled" => &mut items.gave_up,
-                "skipped" => &mut items.skipped,
-                _ => &mut items.failed,
+            *match ItemState::of(&outcome) {
+                ItemState::Good => &mut items.ok,
+                ItemState::NotFound => &mut items.not_found,
+                ItemState::Skipped => &mut items.skipped,
+                ItemState::Failed => &mut items.failed,
+                ItemState::Abandoned => &mut items.gave_up,
             } += count;
         }
         Some(Left { ids: held.iter().flat_map(|range| finished.gaps(*range)).collect(), items })
     }
 
-    /// Return the figures of all sessions, from the first to this one, by what is committed.
+    /// Return the figures of all sessions, from the first to this one, by what is committed, and the number of items that are finished.
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn figures(&self) -> io::Result<Vec<SavedSession>> {
+    pub fn figures(&self) -> io::Result<(Vec<SavedSession>, u64)> {
+        let mut finished = 0;
         let mut sessions: BTreeMap<u32, (RecordCounts, u64, u64)> = BTreeMap::from([(self.number, Default::default())]);
         for entry in fs::read_dir(&self.place)? {
             let entry = entry?;
@@ -104,12 +106,14 @@ impl Session {
             let Some(name) = file.to_str().and_then(SegmentName::of_checkpoint) else { continue };
             let checkpoint = Checkpoint::decode(&fs::read(entry.path())?).map_err(io::Error::other)?;
             let (tally, items, bytes) = sessions.entry(name.session).or_default();
+            // No item is finished twice.
+            finished += checkpoint.tally.finished();
             *items += checkpoint.records();
             *bytes += checkpoint.committed;
             tally.merge(checkpoint.tally);
         }
         let with_count = |one: SavedSession| SavedSession { sent: sent(&self.place, one.session, one.requests), ..one };
-        Ok(sessions.into_iter().map(figures).map(with_count).collect())
+        Ok((sessions.into_iter().map(figures).map(with_count).collect(), finished))
     }
 }
 
@@ -154,7 +158,7 @@ mod tests {
     use super::*;
     use crate::dataset::log::put_checkpoint;
     use crate::dataset::manifest::{Bodies, Durability, Fields};
-    use crate::dataset::recover::recover;
+    use crate::dataset::recover::{Retry, recover};
 
     /// Bytes of a segment that must not be read while shards wait: a hole of 2 GiB.
     const COMMITTED: u64 = 2 << 30;
@@ -196,7 +200,7 @@ mod tests {
         assert_eq!(session.left(3, 0, &left.ids), None);
         put_checkpoint(&disk, dead(0), &Checkpoint { committed: 1_000, ..checkpoint }, Durability::Process).unwrap();
         assert!(session.left(3, 0, &left.ids).is_some());
-        let error = recover(&disk, Ok).unwrap_err().to_string();
+        let error = recover(&disk, Ok, Retry::All).unwrap_err().to_string();
         assert!(error.contains("0001-s03.jsonl.zst is damaged: its first 1000 bytes"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Audit of a saved crawl: each item has one record, and checkpoints, digests and seek tables say what the records say.
+//! Audit of a saved crawl: each item is finished once at most, and has one record in a session; and checkpoints, digests and seek tables say what the records say.
 //!
 //! Reads each segment once, a frame at a time. Memory is that of a frame, and of the recorded items as ranges: a few for each segment,
 //! and one for each item that was in flight when a process ended. Called by the command `verify`.
@@ -7,7 +7,9 @@ mod finding;
 mod segment;
 
 use std::collections::BTreeMap;
+use std::fs;
 
+use crawlmark_harness::process::FileCounters;
 use serde::Serialize;
 
 pub(crate) use self::finding::Violation;
@@ -35,12 +37,14 @@ pub(crate) struct Audit {
     pub(crate) violations: Vec<Violation>,
     /// Harmless remarks.
     pub(crate) notes: Vec<String>,
-    /// True if each item of the crawl has a record.
+    /// True if each item of the crawl is finished: good, not found, or skipped because robots.txt forbids it.
     pub(crate) complete: bool,
     /// Items of the whole crawl.
     pub(crate) planned: u64,
     /// Items that have a record.
     pub(crate) recorded: u64,
+    /// Items that are finished. The others are asked for by `--resume`.
+    pub(crate) finished: u64,
     /// Sessions that it was crawled in.
     pub(crate) sessions: u32,
     /// Segments.
@@ -49,7 +53,7 @@ pub(crate) struct Audit {
     pub(crate) bytes: u64,
     /// Bytes of their lines.
     pub(crate) line_bytes: u64,
-    /// Records by outcome; empty if outcomes are not saved.
+    /// Records by outcome. An item that was asked for again has one of each session that it ended in.
     pub(crate) outcomes: BTreeMap<String, u64>,
     /// Requests for the recorded items; 0 if attempts are not saved.
     pub(crate) attempts: u64,
@@ -69,7 +73,7 @@ pub(crate) struct Audit {
     pub(crate) missing: Option<Vec<u32>>,
 }
 
-/// Audit the saved crawls of all parts, one after another: their ranges follow one another, each ID has one record in its part, and each part
+/// Audit the saved crawls of all parts, one after another: their ranges follow one another, each ID is finished once at most in its part, and each part
 /// has as many as its result counts.
 ///
 /// # Errors
@@ -86,6 +90,7 @@ pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
         complete: false,
         planned: whole.ids.len(),
         recorded: 0,
+        finished: 0,
         sessions: 0,
         segments: 0,
         bytes: 0,
@@ -113,7 +118,7 @@ pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
         audit.violations.extend(findings.first);
         sum.add(&part.place.strip_prefix(&parts.place).unwrap_or(&part.place).display().to_string(), audit);
     }
-    sum.complete = sum.recorded == sum.planned;
+    sum.complete = sum.finished == sum.planned;
     Ok(sum)
 }
 
@@ -128,6 +133,7 @@ impl Audit {
         self.notes.extend(part.notes.into_iter().map(|note| format!("{place}: {note}")));
         self.notes.truncate(KEPT);
         self.recorded += part.recorded;
+        self.finished += part.finished;
         self.sessions += part.sessions;
         self.segments += part.segments;
         self.bytes += part.bytes;
@@ -147,14 +153,13 @@ impl Audit {
 pub(crate) fn verify(crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Result<Audit, SavedError> {
     let mut auditor = Auditor::new(&crawl.manifest);
     others(crawl, &mut auditor.findings);
+    counts(crawl, &mut auditor.findings)?;
     let mut before = 0;
     for segment in &crawl.segments {
         auditor.segment(segment, |read| progress(before + read))?;
         before += segment.committed();
     }
-    let Auditor { findings: Findings { count, first, notes }, recorded, mut tally, bodies, .. } = auditor;
-    // Records without an outcome are counted by no name.
-    tally.outcomes.remove("");
+    let Auditor { findings: Findings { count, first, notes }, recorded, finished, tally, bodies, .. } = auditor;
     Ok(Audit {
         schema: SCHEMA,
         crawlmark_version: env!("CARGO_PKG_VERSION"),
@@ -162,9 +167,10 @@ pub(crate) fn verify(crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Resul
         violations_found: count,
         violations: first,
         notes,
-        complete: recorded.len() == crawl.manifest.ids.len(),
+        complete: finished.len() == crawl.manifest.ids.len(),
         planned: crawl.manifest.ids.len(),
         recorded: recorded.len(),
+        finished: finished.len(),
         sessions: crawl.sessions(),
         segments: crawl.segments.len() as u64,
         bytes: crawl.bytes(),
@@ -177,6 +183,18 @@ pub(crate) fn verify(crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Resul
         missing_parts: None,
         missing: None,
     })
+}
+
+/// Check the counts of requests. An empty file was being made when its process ended.
+fn counts(crawl: &SavedCrawl, findings: &mut Findings) -> Result<(), SavedError> {
+    for file in crawl.counted.iter().map(|session| SegmentName::requests(*session)) {
+        let path = crawl.place.join(&file);
+        let bytes = fs::read(&path).map_err(|error| SavedError::Io { path, error })?;
+        if let Some(error) = FileCounters::sum(&bytes).err().filter(|_| !bytes.is_empty()) {
+            findings.add(&file, Place::default(), error.to_string(), Remedy::Counts);
+        }
+    }
+    Ok(())
 }
 
 /// Report files that belong to no segment.

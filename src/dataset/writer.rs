@@ -210,7 +210,7 @@ mod tests {
     use crate::dataset::disk::Directory;
     use crate::dataset::log::Steps;
     use crate::dataset::manifest::{Durability, Fields};
-    use crate::dataset::recover::recover;
+    use crate::dataset::recover::{Retry, recover};
     use crate::dataset::segment::{Header, SegmentName};
 
     const NAME: SegmentName = SegmentName { session: 1, shard: 0, life: 0 };
@@ -269,7 +269,7 @@ mod tests {
             writer.finish().await.unwrap();
             number
         });
-        let recovered = recover(&Directory::new(place.path()), Ok).unwrap();
+        let recovered = recover(&Directory::new(place.path()), Ok, Retry::All).unwrap();
         assert!(recovered.finished.ranges().eq([IdRange { start: 0, end: number }]));
         assert!(number > QUEUE as u64, "{number}");
     }

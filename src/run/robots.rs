@@ -22,7 +22,7 @@ use super::part::PartSlot;
 use super::resolve::Resolved;
 use crate::crawl::{Content, CrawlOptions, CrawlSpec, Expectations, Targets, Template};
 use crate::dataset::manifest::{Bodies, Durability, Fields, Saved};
-use crate::dataset::record::{RecordText, SavedRecord};
+use crate::dataset::record::SavedRecord;
 use crate::dataset::segment::{Frames, SegmentName};
 use crate::dataset::session::Session;
 use crate::error::Error;
@@ -182,6 +182,7 @@ fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<
             follow: REDIRECTS,
             shuffle: None,
             session: Some(session),
+            keeps_throttled: false,
             ..spec.options.clone()
         },
         ..spec.clone()
@@ -204,14 +205,12 @@ fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<
     read(&scratch.0, |record| {
         let Some(number) = usize::try_from(record.id).ok().filter(|number| *number < hosts.len()) else { return };
         let body = record.body().ok().flatten();
-        let is_good = record.outcome.as_ref().is_some_and(|RecordText(outcome)| outcome == "ok");
+        let is_good = record.outcome.0 == "ok";
         let access = match (record.status, &body) {
             (Some(200..=299), Some(body)) if is_good => AccessResult::Successful(body.bytes()),
             (Some(200..=299), None) if is_good => AccessResult::Successful(b""),
             (Some(400..=499), _) if record.status != Some(429) => AccessResult::Unavailable,
-            _ if record.outcome.as_ref().is_some_and(|RecordText(outcome)| outcome == "too_many_redirects") => {
-                AccessResult::TooManyRedirects
-            }
+            _ if record.outcome.0 == "too_many_redirects" => AccessResult::TooManyRedirects,
             _ => AccessResult::Unreachable,
         };
         let outcome = match access {

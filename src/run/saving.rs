@@ -19,7 +19,6 @@ use crawlmark_results::run::report::{SavedReport, config_hash};
 
 use super::resolve::Resolved;
 use crate::cli::{Cli, Command, SaveArgs, Typed, resumed};
-use crate::crawl::Shuffle;
 use crate::dataset::disk::Directory;
 use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange, VERSION};
 use crate::dataset::recover::{Recovered, recover};
@@ -95,7 +94,7 @@ pub(super) enum Opened {
     NotSaved,
     /// A session, which has items to crawl.
     Session(Box<SavedCrawl>),
-    /// Each item is saved.
+    /// No item is asked for.
     Complete {
         /// Sentence that says so.
         sentence: String,
@@ -127,13 +126,15 @@ impl SavedCrawl {
             (None, Some(place)) => (place, resume(place, resolved)?),
             (None, None) => return Ok(Opened::NotSaved),
         };
-        let shuffle = manifest.shuffle.map(|ShuffledRange { range, seed }| Shuffle::new(range, seed));
+        let shuffle = manifest.shuffle();
         let item_of = |id: u64| Ok(shuffle.map_or(id, |shuffle| shuffle.item(id)));
-        let Recovered { finished, sessions, notes, .. } = recover(&Directory::new(place), item_of)?;
+        let recovered = recover(&Directory::new(place), item_of, flags.retry.unwrap_or_default())?;
+        let Recovered { finished, left_out, sessions, notes, .. } = recovered;
         if finished.len() == manifest.ids.len() {
             let sentence = format!(
-                "{}: all {} items are saved, so nothing is left to crawl",
+                "{}: {} of {} items are finished, and --retry asks for no other, so nothing is left to crawl",
                 place.display(),
+                grouped(finished.len() - left_out),
                 grouped(finished.len())
             );
             return Ok(Opened::Complete { sentence, notes });
@@ -146,6 +147,7 @@ impl SavedCrawl {
         let (place, cpus) = (place.clone(), usable_cpus());
         let session = Session { place, number, plan, saved: manifest.saved, cpus };
         resolved.spec.options.session = Some(session.clone());
+        resolved.spec.options.keeps_throttled = resolved.plan.throttling.retries > 0;
         Ok(Opened::Session(Box::new(Self { session, items: manifest.ids.len(), notes, _lock: lock })))
     }
 
@@ -160,11 +162,12 @@ impl SavedCrawl {
     /// When a checkpoint cannot be read.
     pub(super) fn summary(&self) -> Result<SavedReport, Error> {
         let Session { place, saved, .. } = &self.session;
-        let sessions = self.session.figures().map_err(|error| Error::Figures { place: place.clone(), error })?;
+        let (sessions, finished) =
+            self.session.figures().map_err(|error| Error::Figures { place: place.clone(), error })?;
         Ok(SavedReport {
             directory: place.display().to_string(),
             items: self.items,
-            saved: sessions.iter().map(|session| session.items).sum(),
+            saved: finished,
             durability: saved.durability.name().to_owned(),
             sessions,
         })

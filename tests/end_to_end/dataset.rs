@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test whose files cannot be read is over")]
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +17,7 @@ use crawlmark::dataset::checkpoint::{Checkpoint, RecordCounts};
 use crawlmark::dataset::finished::Finished;
 use crawlmark::dataset::manifest::{self, Bodies, Durability, Fields, Manifest, Saved, ShuffledRange};
 use crawlmark::dataset::segment::{self, Header, SegmentEncoder, SegmentName};
+use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::report::CommandLine;
 use nix::sys::signal::Signal;
@@ -66,7 +68,7 @@ fn record(id: u64) -> Value {
         merged(&head, &more)
     };
     match id % 7 {
-        0 => merged(&json!({"id": id, "outcome": "timeout", "attempts": 3, "at": at}), &json!({})),
+        0 => merged(&json!({"id": id, "outcome": "not_found", "attempts": 3, "at": at}), &json!({})),
         1 => with("text/plain", b"one, \"two\"\r\nthree", json!("one, \"two\"\r\nthree")),
         2 => merged(
             &with("image/png", &[0, 255, 1, 254], json!(STANDARD.encode([0, 255, 1, 254]))),
@@ -230,9 +232,9 @@ fn a_whole_crawl_has_no_violation_and_a_stopped_one_says_what_is_left() {
     let said = crawl.call("verify crawl --complete --json");
     let audit: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!((said.code, &audit["violations"], &audit["complete"]), (Some(0), &json!([]), &json!(true)), "{audit}");
-    let timeouts = IDS.filter(|id| id % 7 == 0).count();
-    assert_eq!(audit["outcomes"], json!({"ok": 240 - timeouts, "timeout": timeouts}));
-    assert_eq!((&audit["recorded"], &audit["bodies_checked"]), (&json!(240), &json!(240 - timeouts)));
+    let missing = IDS.filter(|id| id % 7 == 0).count();
+    assert_eq!(audit["outcomes"], json!({"ok": 240 - missing, "not_found": missing}));
+    assert_eq!((&audit["finished"], &audit["bodies_checked"]), (&json!(240), &json!(240 - missing)));
     let notes = audit["notes"].to_string();
     assert!(notes.contains("0001-s00.jsonl.zst: its last ") && notes.contains(" are not committed"), "{notes}");
 
@@ -242,7 +244,7 @@ fn a_whole_crawl_has_no_violation_and_a_stopped_one_says_what_is_left() {
     for (file, recorded) in [("none", 90), ("0001-s00.checkpoint", 100)] {
         let _ = fs::remove_file(crawl.path(file));
         let said = crawl.call("verify crawl");
-        let text = format!("crawl: {recorded} of 240 items recorded, {} items left;", 240 - recorded);
+        let text = format!("crawl: {recorded} of 240 items finished, {} items left;", 240 - recorded);
         assert!(said.code == Some(0) && said.stdout.starts_with(&text), "{}{}", said.stdout, said.stderr);
         assert!(said.stdout.ends_with("No violation.\n"), "{}", said.stdout);
         let said = crawl.call("verify crawl --complete --quiet");
@@ -276,7 +278,7 @@ fn each_fault_is_found_and_named_with_its_place() {
     };
     let changed = |id: u64, more: Value| merged(&record(id), &more);
     for (id, record, words) in [
-        (12, record(12), ", line 11: ID 12 is recorded twice"),
+        (12, record(12), ", line 11: ID 12 is recorded again after it was finished"),
         (250, record(250), ", line 11: ID 250 is not among the IDs of the crawl"),
         (22, changed(22, json!({"digest": "0".repeat(32)})), ", line 11: the body of ID 22 has another digest"),
         (22, changed(22, json!({"body": "other"})), ", line 11: the body of ID 22 has another digest"),
@@ -362,7 +364,11 @@ fn each_fault_is_found_and_named_with_its_place() {
 #[test]
 fn no_byte_of_a_committed_crawl_can_change_unseen() {
     let crawl = SavedCrawl::whole();
-    let files = [FIRST.segment(), SECOND.segment(), FIRST.checkpoint(), SECOND.checkpoint()];
+    let requests = SegmentName::requests(1);
+    let counters = FileCounters::create(&crawl.path(&requests), NonZeroUsize::new(2).unwrap()).unwrap();
+    [0, 0, 1].into_iter().for_each(|shard| counters.add(shard));
+    drop(counters);
+    let files = [FIRST.segment(), SECOND.segment(), FIRST.checkpoint(), SECOND.checkpoint(), requests.clone()];
     let files = files.map(|file| (fs::read(crawl.path(&file)).unwrap(), file));
     let committed = |file: &str, bytes: &[u8]| {
         let checkpoint = Checkpoint::decode(&fs::read(crawl.path(&FIRST.checkpoint())).unwrap()).unwrap();
@@ -374,6 +380,8 @@ fn no_byte_of_a_committed_crawl_can_change_unseen() {
     let law = |(number, place, flip, is_cut): (usize, prop::sample::Index, u8, bool)| {
         let (bytes, file) = &files[number];
         let place = place.index(lengths[number]);
+        // Whole counters that are missing at the end are not known of, nor is a file that was being made.
+        prop_assume!(*file != requests || !is_cut || !place.is_multiple_of(64));
         let mut damaged = bytes.clone();
         if is_cut {
             damaged.truncate(place);
@@ -385,7 +393,7 @@ fn no_byte_of_a_committed_crawl_can_change_unseen() {
         let exported = crawl.call("export crawl --to jsonl --out -");
         fs::write(crawl.path(file), bytes).unwrap();
         prop_assert!(verified.code == Some(4) && verified.stdout.contains(file.as_str()), "{}", verified.stdout);
-        prop_assert!(exported.code == Some(1) && exported.stderr.contains("crawlmark verify"), "{}", exported.stderr);
+        prop_assert_eq!(exported.code, Some(i32::from(*file != requests)), "{}", exported.stderr);
         Ok(())
     };
     runner.run(&cases, law).unwrap();

@@ -267,7 +267,7 @@ fn a_session_is_stopped_and_another_goes_on_with_other_flags() {
     let records = crawl.records();
     assert!(records.keys().copied().eq(0..2_000));
     let fields = |record: &Value| record.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert!(records.values().all(|record| fields(record) == ["id", "status", "at"]));
+    assert!(records.values().all(|record| fields(record) == ["id", "status", "outcome", "at"]));
     // What a session sent and did not save is known to it and to the target.
     let sent = second.count("/saved/sessions/0/sent") + second.count("/saved/sessions/1/sent");
     let asked = requests(&target);
@@ -275,7 +275,6 @@ fn a_session_is_stopped_and_another_goes_on_with_other_flags() {
     let again = |flags: &[&str]| call(crawl.path.parent().unwrap(), &[&["run", "--resume", place], flags].concat());
     let done = again(&[]);
     assert_eq!((done.code, &*done.stdout), (Some(0), ""));
-    assert!(done.stderr.contains("all 2,000 items are saved"), "{}", done.stderr);
     assert_eq!(again(&["--quiet"]).stderr, "");
     // Nothing is measured, so nothing passes.
     for flags in [&["--json"][..], &["--strict"], &["--max-error-rate", "1%"], &["--out", "again"]] {
@@ -300,6 +299,64 @@ fn a_session_is_stopped_and_another_goes_on_with_other_flags() {
     let mended = again(&[]);
     assert_eq!(mended.code, Some(0), "{}", mended.stderr);
     assert!(crawl.records().keys().copied().eq(0..2_000));
+}
+
+/// Audit of a crawl, with the exit code of `verify --complete`.
+fn audit(crawl: &Crawl) -> (Option<i32>, Value) {
+    let said = call(crawl.path.parent().unwrap(), &["verify", "items", "--complete", "--json"]);
+    (said.code, serde_json::from_str(&said.stdout).unwrap())
+}
+
+#[test]
+fn what_failed_or_was_abandoned_is_asked_for_again_until_it_is_good() {
+    let target = Target::start("--processes 1 --fault error:0.3:500");
+    let crawl = Crawl::new();
+    let first = crawl.session(&format!("{} -n 300 -c 4 -s 1 --retries 0", target.url())).end().report(0);
+    let good = first.count("/ledger/ok");
+    assert!((1..300).contains(&good), "{good}");
+    assert_eq!(first.count("/saved/saved"), good);
+    let (code, left) = audit(&crawl);
+    assert_eq!((code, &left["recorded"], &left["finished"]), (Some(4), &json!(300), &json!(good)));
+    let place = crawl.path.to_str().unwrap();
+    let asked = requests(&target);
+    for retry in ["none", "abandoned"] {
+        assert_eq!(call(crawl.path.parent().unwrap(), &["run", "--resume", place, "--retry", retry]).code, Some(0));
+    }
+    assert_eq!(requests(&target), asked);
+    wait_for("the last item", || {
+        let ended = crawl.session("").end();
+        assert_eq!(ended.code(), Some(0), "{}", ended.stderr());
+        (audit(&crawl).0 == Some(0)).then_some(())
+    });
+    let exported = call(crawl.path.parent().unwrap(), &["export", "items", "--to", "jsonl", "--out", "-"]);
+    let records = exported.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let records: BTreeMap<u64, Value> = records.map(|record| (record["id"].as_u64().unwrap(), record)).collect();
+    assert_eq!((records.len(), exported.stdout.lines().count()), (300, 300));
+    assert!(records.values().all(|record| record["outcome"] == "ok"));
+}
+
+#[test]
+fn a_saved_crawl_drops_no_item_that_is_throttled() {
+    let target = Target::start("--processes 1 --limit bucket:200/s:burst=5");
+    let crawl = Crawl::new();
+    let ended = crawl.session(&format!("{} -n 300 -c 64 -s 1 --retry-budget 0", target.url())).end();
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr());
+    let (code, audit) = audit(&crawl);
+    assert_eq!((code, &audit["finished"]), (Some(0), &json!(300)), "{audit}");
+    assert!(requests(&target) > 300, "nothing was throttled");
+}
+
+#[test]
+fn a_limit_on_file_sizes_is_an_error_that_names_the_file() {
+    let target = Target::start("--processes 1");
+    let crawl = Crawl::new();
+    let place = crawl.path.to_str().unwrap();
+    let words = r#"ulimit -f 16; exec "$0" run "$1" -n 20000 -c 16 -s 1 --no-pin --quiet --save "$2" --out "$2.out""#;
+    let ended =
+        Command::new("bash").args(["-c", words, program().to_str().unwrap(), &target.url(), place]).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code().is_some_and(|code| code < 128), "{:?}: {said}", ended.status);
+    assert!(said.contains("0001-s00") && said.contains("File too large"), "{said}");
 }
 
 #[test]

@@ -37,7 +37,8 @@ pub(crate) fn without(ranges: &[IdRange], taken: &[IdRange]) -> Vec<IdRange> {
     let mut left = Vec::new();
     for range in ranges {
         let mut start = range.start;
-        for hole in taken.iter().filter(|hole| hole.start < range.end && range.start < hole.end) {
+        let first = taken.partition_point(|hole| hole.end <= range.start);
+        for hole in taken[first..].iter().take_while(|hole| hole.start < range.end) {
             left.push(IdRange { start, end: hole.start });
             start = hole.end;
         }

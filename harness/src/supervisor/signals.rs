@@ -16,8 +16,7 @@ fn awaited() -> SigSet {
     AWAITED.into_iter().collect()
 }
 
-/// Keeps SIGINT, SIGTERM, SIGHUP and SIGCHLD from their usual effect for as long as it lives, and SIGXFSZ, so that a file that
-/// may not grow is an error and not the end.
+/// Keeps SIGINT, SIGTERM, SIGHUP and SIGCHLD from their usual effect for as long as it lives.
 ///
 /// [`super::supervise`] holds them while a run goes on. A caller that has a report to save afterwards holds them beyond that.
 #[derive(Debug)]
@@ -31,9 +30,7 @@ impl HeldSignals {
     /// # Errors
     /// When the kernel refuses the mask.
     pub fn hold() -> Result<Self, Errno> {
-        let mut held = awaited();
-        held.add(Signal::SIGXFSZ);
-        block(&held).map(|before| Self { before })
+        block(&awaited()).map(|before| Self { before })
     }
 
     /// True if a signal asks for a stop. It stays pending until it is read.

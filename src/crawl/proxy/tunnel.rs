@@ -126,7 +126,8 @@ async fn connected(stream: &mut (impl AsyncRead + Unpin)) -> Result<(), Failure>
         // The target of a tunnel does not send first.
         200..300 if input.is_empty() => Ok(()),
         200..300 => Err(Failure::new(ErrorKind::ProxyNotSpoken, "it sent more than its answer to CONNECT")),
-        407 => Err(Failure::new(ErrorKind::ProxyAuth, &details)),
+        // Some proxies answer 401, which is for origin servers (RFC 9110, 15.5.2).
+        401 | 407 => Err(Failure::new(ErrorKind::ProxyAuth, &details)),
         502..505 => Err(Failure::new(ErrorKind::ProxyTargetUnreachable, &details)),
         _ => Err(Failure::new(ErrorKind::ProxyRefused, &details)),
     }

@@ -53,7 +53,7 @@ impl<W: Write> Sink for Csv<W> {
                 RecordField::Id => number(Some(record.id), row)?,
                 RecordField::Url => text(&record.url, row),
                 RecordField::Status => number(record.status, row)?,
-                RecordField::Outcome => text(&record.outcome, row),
+                RecordField::Outcome => quote(&record.outcome.0, row),
                 RecordField::Attempts => number(record.attempts, row)?,
                 RecordField::At => text(&record.at, row),
                 RecordField::LatencyUs => number(record.latency_us, row)?,

@@ -171,7 +171,7 @@ impl<W: Write + Send> Sink for Parquet<W> {
                 RecordField::Id => Value::Number(record.id),
                 RecordField::Url => Value::text(record.url.as_ref()),
                 RecordField::Status => Value::number(record.status),
-                RecordField::Outcome => Value::text(record.outcome.as_ref()),
+                RecordField::Outcome => Value::text(Some(&record.outcome)),
                 RecordField::Attempts => Value::number(record.attempts),
                 RecordField::At => Value::number(at_us),
                 RecordField::LatencyUs => Value::number(record.latency_us),

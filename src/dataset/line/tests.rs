@@ -38,7 +38,7 @@ fn a_line_has_the_fields_that_are_asked_for_in_their_order() {
          \"latency_us\":812,\"content_type\":\"application/json; charset=utf-8\",\"digest\":\"cb21e9097a98d757a2627ac22451534f\",\
          \"body\":{\"a\":  [1]} }\n"
     );
-    assert_eq!(line("body,status", &whole), "{\"id\":7,\"status\":200,\"body\":{\"a\":  [1]} }\n");
+    assert_eq!(line("body,status", &whole), "{\"id\":7,\"status\":200,\"outcome\":\"ok\",\"body\":{\"a\":  [1]} }\n");
     let none = Item { status: None, latency_us: None, outcome: Some(Outcome::SoftBlocked), ..item(None, None) };
     assert_eq!(
         line(ALL, &none),
@@ -56,14 +56,20 @@ fn a_body_is_embedded_only_if_any_reader_takes_it() {
         "{\"a\":{\"a\":\"\\u00e9\\ud83d\\ude00\"}}",
         &("[".repeat(127) + &"]".repeat(127)),
     ] {
-        assert_eq!(json(body), format!("{{\"id\":7,\"body\":{body}}}\n"));
+        assert_eq!(json(body), format!("{{\"id\":7,\"outcome\":\"ok\",\"body\":{body}}}\n"));
     }
     let deep = "[".repeat(128) + &"]".repeat(128);
     for body in ["", "{", "1 2", "\u{feff}1", "[1e999]", "\"\\ud83d\"", "{\"\\udc00\":1}", "\"\u{1}\"", "NaN", &deep] {
-        assert_eq!(json(body), format!("{{\"id\":7,\"body\":{}}}\n", serde_json::to_string(body).unwrap()));
+        assert_eq!(
+            json(body),
+            format!("{{\"id\":7,\"outcome\":\"ok\",\"body\":{}}}\n", serde_json::to_string(body).unwrap())
+        );
     }
-    assert_eq!(line("body", &item(Some(b"text/html"), Some(b"1"))), "{\"id\":7,\"body\":\"1\"}\n");
-    assert_eq!(line("body", &item(None, Some(b"\xff"))), "{\"id\":7,\"body\":\"/w==\",\"body_encoding\":\"base64\"}\n");
+    assert_eq!(line("body", &item(Some(b"text/html"), Some(b"1"))), "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\"}\n");
+    assert_eq!(
+        line("body", &item(None, Some(b"\xff"))),
+        "{\"id\":7,\"outcome\":\"ok\",\"body\":\"/w==\",\"body_encoding\":\"base64\"}\n"
+    );
 }
 
 #[test]
@@ -73,10 +79,13 @@ fn a_body_that_was_cut_is_a_string_or_base64_with_its_whole_length() {
         batch.push(&item(Some(b"application/json"), Some(bytes)), most);
         line("body", &batch.items().next().unwrap())
     };
-    assert_eq!(cut(b"[1]", 3), "{\"id\":7,\"body\":[1]}\n");
-    assert_eq!(cut(b"12", 1), "{\"id\":7,\"body\":\"1\",\"body_bytes\":2}\n");
-    assert_eq!(cut("1é".as_bytes(), 2), "{\"id\":7,\"body\":\"1\",\"body_bytes\":3}\n");
-    assert_eq!(cut(b"\xff\xff", 1), "{\"id\":7,\"body\":\"/w==\",\"body_encoding\":\"base64\",\"body_bytes\":2}\n");
+    assert_eq!(cut(b"[1]", 3), "{\"id\":7,\"outcome\":\"ok\",\"body\":[1]}\n");
+    assert_eq!(cut(b"12", 1), "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\",\"body_bytes\":2}\n");
+    assert_eq!(cut("1é".as_bytes(), 2), "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\",\"body_bytes\":3}\n");
+    assert_eq!(
+        cut(b"\xff\xff", 1),
+        "{\"id\":7,\"outcome\":\"ok\",\"body\":\"/w==\",\"body_encoding\":\"base64\",\"body_bytes\":2}\n"
+    );
 }
 
 fn any_body() -> impl Strategy<Value = Vec<u8>> {

@@ -37,6 +37,8 @@ pub(super) enum Remedy {
     Checkpoint,
     /// The checkpoint has no segment.
     Orphan,
+    /// The counts of requests are wrong.
+    Counts,
     /// The saved crawl of a part is not that of its result.
     Part,
 }
@@ -51,6 +53,9 @@ impl Remedy {
             }
             Self::Tail => "Run `crawlmark run --resume`, which removes them",
             Self::Checkpoint => CHECKPOINT_REMEDY,
+            Self::Counts => {
+                "Restore the file from a backup, or remove it: nothing depends on it but the number of requests that were sent"
+            }
             Self::Part => "Restore the directory from a backup, or remove RESULT of the part and run it again",
             Self::Orphan => {
                 "Restore the segment from a backup, or move the checkpoint elsewhere: `crawlmark run --resume` then crawls its items again"

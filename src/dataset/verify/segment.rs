@@ -22,6 +22,10 @@ pub(super) struct Auditor<'a> {
     pub(super) findings: Findings,
     /// Items that have a record; before `--shuffle`.
     pub(super) recorded: Finished,
+    /// Items among them that are finished.
+    pub(super) finished: Finished,
+    /// Items that have a record of this session.
+    session: (u32, Finished),
     /// Counts of all records.
     pub(super) tally: RecordCounts,
     /// Bodies whose digest was computed.
@@ -57,9 +61,16 @@ impl Claimed {
 impl<'a> Auditor<'a> {
     /// Create the auditor of a crawl.
     pub(super) fn new(manifest: &'a Manifest) -> Self {
-        let shuffle = manifest.shuffle.map(|shuffled| Shuffle::new(shuffled.range, shuffled.seed));
-        let (findings, recorded, tally) = (Findings::default(), Finished::default(), RecordCounts::default());
-        Self { manifest, shuffle, findings, recorded, tally, bodies: 0 }
+        Self {
+            manifest,
+            shuffle: manifest.shuffle(),
+            findings: Findings::default(),
+            recorded: Finished::default(),
+            finished: Finished::default(),
+            session: (0, Finished::default()),
+            tally: RecordCounts::default(),
+            bodies: 0,
+        }
     }
 
     /// Audit a segment. `progress` is called with the number of its bytes that were read.
@@ -67,6 +78,9 @@ impl<'a> Auditor<'a> {
     /// # Errors
     /// When the system refuses to read it.
     pub(super) fn segment(&mut self, segment: &SavedSegment, mut progress: impl FnMut(u64)) -> Result<(), SavedError> {
+        if self.session.0 != segment.name.session {
+            self.session = (segment.name.session, Finished::default());
+        }
         let checkpoint = self.checkpoint(segment);
         let ranges = |checkpoint: &Checkpoint| Claimed { ranges: checkpoint.finished.ranges().collect(), last: 0 };
         let mut reading = Reading {
@@ -188,7 +202,15 @@ impl<'a> Auditor<'a> {
         reading.records += 1;
         reading.count(&record)?;
         let item = self.item(record.id)?;
-        self.recorded.insert(item).map_err(|_| format!("ID {} is recorded twice", record.id))?;
+        if self.finished.has(item) {
+            return Err(format!("ID {} is recorded again after it was finished", record.id));
+        }
+        self.session.1.insert(item).map_err(|_| format!("ID {} is recorded twice in a session", record.id))?;
+        // An earlier session may have a record of it.
+        let _ = self.recorded.insert(item);
+        if record.state().is_finished() {
+            let _ = self.finished.insert(item);
+        }
         if reading.claimed.as_mut().is_some_and(|claimed| !claimed.has(item)) {
             return Err(format!("ID {} is not among the finished items of the checkpoint", record.id));
         }
@@ -255,7 +277,7 @@ impl<'a> Auditor<'a> {
         if fields.has(RecordField::At) && theirs.at_us != ours.at_us {
             wrong.push("its first and last time are not those of the records".to_owned());
         }
-        if fields.has(RecordField::Outcome) && theirs.outcomes != ours.outcomes {
+        if theirs.outcomes != ours.outcomes {
             wrong.push("its counts by outcome are not those of the records".to_owned());
         }
         for what in wrong {
@@ -267,9 +289,9 @@ impl<'a> Auditor<'a> {
 impl Reading {
     /// Count a record.
     fn count(&mut self, record: &SavedRecord<'_>) -> Result<(), String> {
-        let outcome = record.outcome.as_ref().map_or("", |RecordText(outcome)| outcome);
+        let RecordText(outcome) = &record.outcome;
         let outcomes = &self.tally.outcomes;
-        if outcomes.len() >= MOST_OUTCOMES && !outcomes.contains_key(outcome) {
+        if outcomes.len() >= MOST_OUTCOMES && !outcomes.contains_key(&**outcome) {
             return Err(format!("`{outcome}` is not an outcome"));
         }
         self.tally.record(outcome, record.attempts.unwrap_or(0), record.at_us()?, record.latency_us);

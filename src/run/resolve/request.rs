@@ -193,6 +193,7 @@ pub(super) fn options(
         receive_stamps,
         robots: None,
         session: None,
+        keeps_throttled: false,
         sent: None,
     })
 }

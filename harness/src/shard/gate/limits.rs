@@ -564,7 +564,8 @@ impl Limits {
         }
         let attempts = permit.attempt + 1;
         let is_redirected = attempt.advice.repeat == Repeat::Follow;
-        match if is_redirected { RetryDecision::Granted } else { self.retries.spend(attempts) } {
+        let is_free = is_redirected || attempt.advice.repeat == Repeat::UntilTheEnd;
+        match if is_free { RetryDecision::Granted } else { self.retries.spend(attempts) } {
             RetryDecision::Granted => {}
             RetryDecision::ItemHadItsShare => return None,
             RetryDecision::BudgetIsEmpty => {

@@ -11,7 +11,7 @@ pub struct SavedReport {
     pub directory: String,
     /// Items of the crawl.
     pub items: u64,
-    /// Items with a committed record.
+    /// Items whose committed record is final: good, not found, or forbidden by robots.txt.
     pub saved: u64,
     /// Failure that loses no committed record: `process` or `power`.
     pub durability: String,
@@ -47,7 +47,7 @@ pub struct SavedSession {
 }
 
 impl SavedReport {
-    /// True if each item has a record.
+    /// True if each item has a final record.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.saved == self.items
