@@ -13,15 +13,16 @@
 //! # Two controls
 //!
 //! **Concurrency** decides how many requests are in flight: it protects a target that slows down or breaks under load, and
-//! climbs to all lanes when it is used and nothing goes wrong. It falls to 70 % when an episode of throttling is noticed, or
+//! climbs to all lanes when it is used and nothing goes wrong (AIMD) or latency does not grow (gradient). It falls to 70 % when an episode of throttling is noticed, or
 //! when an attempt times out or gets no connection (once for all attempts that were under way), and never below 1. How it
 //! grows is chosen by [`AdaptiveKind`]:
 //!
 //! - *AIMD* (Chiu and Jain, 1989): one more for each round trip without trouble in which at least half was used. Until the
 //!   first timeout it doubles instead, as TCP's slow start does: one more for each round trip of 200 ms would take the
 //!   better part of a minute to carry 1,000 requests per second.
-//! - *Gradient*: Gradient2 of Netflix's concurrency-limits: what the long-term latency allows, plus a queue of 4, smoothed
-//!   by 0.2. It also stops growing when latency rises before anything fails.
+//! - *Gradient*: until latency grows. The limit doubles from 1 until the mean latency exceeds 1.25 times what it was, and then follows
+//!   the ratio (Gradient2 of Netflix's concurrency-limits, without its additive queue). Every 2 s all shards at once look at the latency at
+//!   half of their limits, as BBR does: a long-term mean would rise with the queue that the limit itself makes.
 //!
 //! **A pace** decides when the next request may go. Concurrency alone cannot keep under a rate limit when answers are fast:
 //! with a round trip of 100 us, one request in flight is 10,000 per second. So throttling teaches a pace. While a target

@@ -13,15 +13,18 @@ const CUT: f64 = 0.7;
 /// cannot be told from those that the last cut answered.
 const UNSENT_CUT_NS: u64 = 1_000_000_000;
 
-/// Gradient2's constants (Netflix's concurrency-limits): the part of the new limit that is taken at once, how many requests
-/// may queue, how many answers the long latency remembers, of how many it is the plain mean at first, when it is too long
-/// to be true, and what is then left of it.
+/// The gradient holds the mean latency at this multiple of what it is at half of the limit: where latency grows with the requests in
+/// flight, that is a little above what the target works on at once.
+const TOLERANCE: f64 = 1.25;
+
+/// Part of a change of the limit that is made after each round trip (that of Gradient2 in Netflix's concurrency-limits).
 const SMOOTHING: f64 = 0.2;
-const QUEUE: f64 = 4.0;
-const LONG_WINDOW: f64 = 600.0;
-const WARM_UP: f64 = 10.0;
-const STALE: f64 = 2.0;
-const STALE_DECAY: f64 = 0.9;
+
+/// Responses that a mean latency takes at least.
+const SAMPLES: f64 = 16.0;
+
+/// Time between two looks at the latency at half of the limit, ns (BBR looks every 10 s).
+const LOOK_EVERY_NS: u64 = 2_000_000_000;
 
 /// The limit of one shard.
 #[derive(Debug)]
@@ -36,7 +39,7 @@ pub(super) struct Concurrency {
 #[derive(Debug)]
 enum Growth {
     Aimd(RoundTrip),
-    Gradient(LatencyMean),
+    Gradient(Latency),
 }
 
 /// One round trip: it ends when an attempt ends that was sent in it.
@@ -56,20 +59,42 @@ enum GrowthStep {
     One,
 }
 
-/// The long-term mean of the latency.
+/// The latency with few requests in flight, and now.
 #[derive(Debug)]
-struct LatencyMean {
-    long_ns: f64,
+struct Latency {
+    phase: Phase,
+    /// Mean latency that the target has without a queue, ns; 0 before it is known.
+    base_ns: f64,
+    /// The limit after the last look, which half of it is the least until the next one: what was measured may have been chance.
+    looked: f64,
+    next_look: Nanos,
+    /// Responses to requests that were sent since then count.
+    since: Nanos,
+    peak: u32,
     samples: f64,
+    sum_ns: f64,
+}
+
+/// Phase of the gradient.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    /// From one request in flight, the limit doubles until latency grows.
+    Double,
+    /// The limit follows the latency.
+    Follow,
+    /// Half of the limit, `full`, measures the latency without a queue.
+    Look { full: f64 },
 }
 
 impl Concurrency {
     /// A limit of `first` out of `lanes`, from `start` on.
     pub(super) fn new(kind: AdaptiveKind, lanes: u32, first: u32, start: Nanos) -> Self {
         let lanes = f64::from(lanes.max(1));
+        // All shards look at the same moments: the queue is that of all of them.
+        let first = if kind == AdaptiveKind::Gradient { 1 } else { first };
         let growth = match kind {
             AdaptiveKind::Aimd => Growth::Aimd(RoundTrip { since: start, peak: 0, step: GrowthStep::Double }),
-            AdaptiveKind::Gradient => Growth::Gradient(LatencyMean { long_ns: 0.0, samples: 0.0 }),
+            AdaptiveKind::Gradient => Growth::Gradient(Latency::new(start)),
         };
         Self { limit: f64::from(first).clamp(1.0, lanes), lanes, growth, cut_at: None }
     }
@@ -93,7 +118,7 @@ impl Concurrency {
         }
         let grown = match &mut self.growth {
             Growth::Aimd(window) => window.ended(now, self.limit, in_flight, attempt),
-            Growth::Gradient(latency) => latency.ended(self.limit, in_flight, attempt),
+            Growth::Gradient(latency) => latency.ended(now, self.limit, in_flight, attempt),
         };
         self.limit = grown.clamp(1.0, self.lanes);
     }
@@ -114,8 +139,12 @@ impl Concurrency {
     fn cut(&mut self, at: Nanos) {
         self.limit = (self.limit * CUT).floor().clamp(1.0, self.lanes);
         self.cut_at = Some(at);
-        if let Growth::Aimd(window) = &mut self.growth {
-            (window.since, window.peak) = (at, 0);
+        match &mut self.growth {
+            Growth::Aimd(window) => (window.since, window.peak) = (at, 0),
+            Growth::Gradient(latency) => {
+                (latency.phase, latency.looked) = (Phase::Follow, self.limit);
+                latency.start(at);
+            }
         }
     }
 }
@@ -137,23 +166,63 @@ impl RoundTrip {
     }
 }
 
-impl LatencyMean {
-    /// The limit after an attempt that ended. Only good answers tell how long the target takes.
-    fn ended(&mut self, limit: f64, in_flight: u32, attempt: &Attempt) -> f64 {
-        let good = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound);
-        let Some(sent) = attempt.sent.filter(|_| good) else { return limit };
-        let short_ns = attempt.done.since(sent).max(1) as f64;
-        self.samples = (self.samples + 1.0).min(LONG_WINDOW);
-        let weight = if self.samples <= WARM_UP { 1.0 / self.samples } else { 2.0 / (LONG_WINDOW + 1.0) };
-        self.long_ns += (short_ns - self.long_ns) * weight;
-        if self.long_ns > STALE * short_ns {
-            self.long_ns *= STALE_DECAY;
+impl Latency {
+    const fn new(start: Nanos) -> Self {
+        Self {
+            phase: Phase::Double,
+            base_ns: 0.0,
+            looked: 1.0,
+            next_look: Nanos(start.0.saturating_add(LOOK_EVERY_NS / 2)),
+            since: start,
+            peak: 0,
+            samples: 0.0,
+            sum_ns: 0.0,
         }
-        if f64::from(in_flight) * 2.0 < limit {
+    }
+
+    /// Measure anew from `now` on.
+    const fn start(&mut self, now: Nanos) {
+        (self.since, self.peak, self.samples, self.sum_ns) = (now, 0, 0.0, 0.0);
+    }
+
+    /// The limit after an attempt that ended. Only good answers tell how long the target takes.
+    fn ended(&mut self, now: Nanos, limit: f64, in_flight: u32, attempt: &Attempt) -> f64 {
+        let good = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound);
+        let Some(sent) = attempt.sent.filter(|sent| good && *sent >= self.since) else { return limit };
+        self.peak = self.peak.max(in_flight);
+        self.samples += 1.0;
+        self.sum_ns += attempt.done.since(sent).max(1) as f64;
+        if self.samples < SAMPLES.max(limit.floor()) {
             return limit;
         }
-        let gradient = (self.long_ns / short_ns).clamp(0.5, 1.0);
-        limit * (1.0 - SMOOTHING) + (limit * gradient + QUEUE) * SMOOTHING
+        let mean_ns = self.sum_ns / self.samples;
+        let used = f64::from(self.peak) * 2.0 >= limit;
+        self.start(now);
+        if self.base_ns == 0.0 {
+            self.base_ns = mean_ns;
+        }
+        if let Phase::Look { full } = self.phase {
+            (self.phase, self.base_ns, self.looked) = (Phase::Follow, mean_ns, full);
+            return full;
+        }
+        if now >= self.next_look {
+            while self.next_look <= now {
+                self.next_look.0 += LOOK_EVERY_NS;
+            }
+            self.phase = Phase::Look { full: limit };
+            return limit / 2.0;
+        }
+        let most = if used { TOLERANCE } else { 1.0 };
+        let gradient = (TOLERANCE * self.base_ns / mean_ns).min(most);
+        match self.phase {
+            Phase::Double if !used => limit,
+            Phase::Double if gradient >= 1.0 => limit * 2.0,
+            Phase::Double => {
+                (self.phase, self.looked) = (Phase::Follow, limit * gradient);
+                limit * gradient
+            }
+            _ => (limit * (gradient - 1.0).mul_add(SMOOTHING, 1.0)).max(self.looked / 2.0),
+        }
     }
 }
 
@@ -231,26 +300,5 @@ mod tests {
             end(&mut aimd, 50, &Attempt { sent: None, ..failed });
         }
         assert_eq!(aimd.limit(), 49);
-    }
-
-    #[test]
-    fn the_gradient_follows_the_latency() {
-        let mut gradient = Concurrency::new(AdaptiveKind::Gradient, 1_000, 10, Nanos(0));
-        // 0.2 of the queue of 4 for each answer that takes as long as ever.
-        for round in 0..100 {
-            let limit = gradient.limit();
-            end(&mut gradient, limit, &attempt(round, round + 10, Outcome::Ok));
-        }
-        let calm = gradient.limit();
-        assert!((89..=90).contains(&calm), "{calm}");
-        // Ten times the latency: halved, smoothed, until the queue of 4 balances it.
-        for round in 200..240 {
-            let limit = gradient.limit();
-            end(&mut gradient, limit, &attempt(round, round + 100, Outcome::Ok));
-        }
-        assert!(gradient.limit() < calm / 3, "{}", gradient.limit());
-        let hardly_used = gradient.limit();
-        end(&mut gradient, 1, &attempt(300, 310, Outcome::Ok));
-        assert_eq!(gradient.limit(), hardly_used);
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct SimulatedCrawl {
     pub(super) lanes: u32,
     /// The mean round trip; each way is drawn from 0.9 to 1.1 of its half.
     pub(super) rtt_ns: u64,
+    /// Requests that the target works on at once, each for so many ns; none for all at once, in no time.
+    pub(super) workers: Option<(usize, u64)>,
     /// Duration of the crawl, s.
     pub(super) seconds: usize,
     /// The seed of the round trips.
@@ -68,6 +70,7 @@ impl SimulatedCrawl {
             shards,
             lanes: 256,
             rtt_ns: rtt_us * 1_000,
+            workers: None,
             seconds: 60,
             seed: 1,
             phase_ns: 0,
@@ -82,6 +85,8 @@ pub(super) struct Outcomes {
     pub(super) accepted: Vec<u64>,
     /// Throttled, per second.
     pub(super) throttled: Vec<u64>,
+    /// When each request was sent and how long its response took, ns.
+    pub(super) took: Vec<(u64, u64)>,
     /// Number of episodes of throttling.
     pub(super) episodes: usize,
     /// State of each shard's controller at the end.
@@ -198,6 +203,8 @@ pub(super) struct Simulation {
     made: u64,
     shards: Vec<Shard>,
     limiter: TargetLimiter,
+    /// When each of the target's workers is free.
+    free: Vec<u64>,
     draws: u64,
     known_until: u64,
     outcomes: Outcomes,
@@ -245,6 +252,7 @@ impl Simulation {
             made: 0,
             shards: (0..case.shards).map(shard).collect(),
             limiter,
+            free: vec![0; case.workers.map_or(0, |(workers, _)| workers)],
             draws: case.seed,
             known_until: 0,
             outcomes: Outcomes {
@@ -279,9 +287,15 @@ impl Simulation {
                     self.outcomes.accepted[second] += 1;
                 }
                 let retry_after = refused.map(|wait| wait.div_ceil(SECOND).max(1) * SECOND);
-                self.at(now + back, Event::Returns { shard, sent, retry_after });
+                let mut done = now;
+                if let (Some(free), Some((_, service_ns))) = (self.free.iter_mut().min(), self.case.workers) {
+                    done = now.max(*free) + service_ns;
+                    *free = done;
+                }
+                self.at(done + back, Event::Returns { shard, sent, retry_after });
             }
             Event::Returns { shard, sent, retry_after } => {
+                self.outcomes.took.push((sent, now - sent));
                 let outcome = if retry_after.is_some() { Outcome::Throttled } else { Outcome::Ok };
                 let attempt = Attempt {
                     sent: Some(Nanos(sent)),
