@@ -118,18 +118,18 @@ impl RunPlan {
         let connections = slot.of_u32(self.connections);
         let PerHost { hosts, connections: per_host, rate: per_host_rate } = self.per_host;
         let per_host = per_host.map(|connections| slot.of_u32(connections));
-        let own_burst = burst.map(|burst| slot.of(burst));
-        let most = u32::try_from(own_burst.unwrap_or(u64::MAX)).unwrap_or(u32::MAX);
+        // The burst that is announced of the whole holds over all shards of all slots, so a slot has no more shards than requests at once.
+        let own_burst = slot.of(self.burst);
+        let most = if self.has_budget() { u32::try_from(own_burst).unwrap_or(u32::MAX) } else { u32::MAX };
         let shards = shards.min(connections).min(per_host.unwrap_or(u32::MAX)).min(most).max(1);
         let rate = self.rate.map(|rate| slot.of_rate(rate));
-        let default = || rate.filter(|_| self.has_budget()).map_or(0, |rate| Self::default_burst(&rate, shards));
         Self {
             ids,
             shards,
             connections,
             rate,
-            burst: own_burst.unwrap_or_else(default),
-            at_start: if self.has_budget() { own_burst.unwrap_or(shards.into()) } else { 0 },
+            burst: own_burst,
+            at_start: if self.has_budget() { burst.map_or(shards.into(), |_| own_burst) } else { 0 },
             per_host: PerHost { hosts, connections: per_host, rate: per_host_rate.map(|rate| slot.of_rate(rate)) },
             ..self.clone()
         }
@@ -150,16 +150,16 @@ mod tests {
         ) {
             let rate = Rate { permits, period_ns: 1_000_000_000 };
             let ids = IdRange { start: 7, end: 10_007 };
-            let whole = RunPlan { connections, rate: Some(rate), burst: burst.unwrap_or(50), ..RunPlan::new("test", ids) };
+            let whole = RunPlan { connections, rate: Some(rate), burst: burst.unwrap_or_else(|| RunPlan::default_burst(&rate, slots)), ..RunPlan::new("test", ids) };
             prop_assert_eq!(whole.check_parts(100, slots, burst), Ok(()));
             let parts: Vec<RunPlan> =
                 (0..slots).map(|slot| whole.part(ids, SlotShare { slot, of: slots }, shards, burst)).collect();
             prop_assert_eq!(parts.iter().map(|part| part.connections).sum::<u32>(), connections);
             let per_s: f64 = parts.iter().map(|part| part.rate.unwrap().per_second()).sum();
             prop_assert!((per_s - rate.per_second()).abs() <= per_s * 1e-9);
-            if let Some(burst) = burst {
-                prop_assert_eq!(parts.iter().map(|part| part.burst).sum::<u64>(), burst);
-            }
+            prop_assert_eq!(parts.iter().map(|part| part.burst).sum::<u64>(), whole.burst);
+            let at_once = |part: &RunPlan| part.split(&[]).iter().filter_map(|shard| shard.budget).map(|own| own.burst).sum::<u64>();
+            prop_assert_eq!(parts.iter().map(at_once).sum::<u64>(), whole.burst, "over all shards of all slots");
             for part in parts {
                 prop_assert!(part.validate().is_ok());
             }
