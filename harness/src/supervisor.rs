@@ -273,7 +273,8 @@ impl<L: ShardLine> Supervisor<L> {
             ranges: Ranges::of(plan.arrivals),
             budget: plan
                 .rate
-                .filter(|_| plan.has_budget())
+                // A share of whole requests per window does not move: IDs do.
+                .filter(|_| plan.has_budget() && !plan.has_windows())
                 .map(|rate| Budgeting { per_s: rate.per_second(), shares: Shares::new(shards) }),
             windows: Windows::new(shards),
             turns: Turns::default(),

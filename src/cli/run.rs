@@ -373,8 +373,8 @@ pub struct RunArgs {
     pub connections: u32,
     /// Maximum total rate, over all shards: N, N/s, N/min or N/h
     ///
-    /// A plain N is per second. 'N per TIME' is an interval cap: at most N requests in each window of TIME, sent at its start as far as
-    /// connections are free. A:B is a ramp from A to B over the whole --duration. A:B:STEP@TIME goes from A to B in steps, each for TIME, and then
+    /// A plain N is per second. 'N per TIME' is an interval cap: at most N requests in any window of TIME (less 2 %, or 250us if more),
+    /// sent at the start of each as far as connections are free. A:B is a ramp from A to B over the whole --duration. A:B:STEP@TIME goes from A to B in steps, each for TIME, and then
     /// stays at B. Write a unit once, after the last number: 0:1000, 60:600:60/min@30s.
     #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
     pub rate: Option<ShapedRate>,

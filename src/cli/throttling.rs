@@ -43,7 +43,7 @@ pub struct ThrottlingArgs {
     /// that are not idempotent (POST, PATCH) are retried only if the target did nothing.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
     pub retries: Option<u32>,
-    /// Retry budget in percent of first requests, plus a reserve of 100
+    /// Retry budget in percent of first requests, plus 100; 0% for none
     #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
     pub retry_budget: u32,
     /// Backoff before a retry: random up to BASE, doubled each time up to CAP

@@ -44,6 +44,12 @@ impl Curve {
         Self { shape, ramp_ns: duration.map_or(0, duration_ns) }
     }
 
+    /// Course of the rate.
+    #[must_use]
+    pub const fn shape(&self) -> RateShape {
+        self.shape
+    }
+
     /// True if it does not change.
     #[must_use]
     pub const fn is_flat(&self) -> bool {

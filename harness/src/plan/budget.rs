@@ -59,6 +59,15 @@ impl Budget {
     }
 }
 
+impl Budget {
+    /// The share of a shard that has `permits` requests in each window of `every_ns`: all of them fit into one, so none is lost to
+    /// rounding.
+    pub(super) fn of_window(every_ns: u64, permits: u64) -> Self {
+        let permits = permits.max(1);
+        Self { interval_ns: (every_ns / permits).max(1), burst: permits, at_start: permits, phase_ns: 0 }
+    }
+}
+
 /// Nanoseconds between the requests of one of `parts` shards, at least 1.
 fn shard_interval_ns(rate: &Rate, parts: u64) -> u64 {
     let interval = (u128::from(parts) * u128::from(rate.period_ns)).div_ceil(u128::from(rate.permits.max(1)));

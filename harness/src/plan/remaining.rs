@@ -2,6 +2,8 @@
 //!
 //! Pure. Called by the plan when it is validated and split.
 
+use std::ops::Range;
+
 use super::{Arrivals, PlanError, RunPlan, split_point};
 use crate::units::IdRange;
 
@@ -48,10 +50,10 @@ pub(crate) fn without(ranges: &[IdRange], taken: &[IdRange]) -> Vec<IdRange> {
     left
 }
 
-/// Return part `i` of `parts` of the IDs in `ranges`, which are in order and disjoint, by the split laws over all of them.
-pub(super) fn part(ranges: &[IdRange], parts: u64, i: u64) -> Vec<IdRange> {
+/// Return the parts `own` of `parts` of the IDs in `ranges`, which are in order and disjoint, by the split laws over all of them.
+pub(super) fn part(ranges: &[IdRange], parts: u64, own: Range<u64>) -> Vec<IdRange> {
     let total = ranges.iter().map(IdRange::len).sum();
-    let (first, end) = (split_point(total, parts, i), split_point(total, parts, i + 1));
+    let (first, end) = (split_point(total, parts, own.start), split_point(total, parts, own.end));
     let mut before = 0;
     let within = ranges.iter().map(|range| {
         let id = |rank: u64| range.start + rank.saturating_sub(before).min(range.len());

@@ -42,7 +42,7 @@ impl Limiter {
 
     /// Ask if a request that was let through may be written at `now`. Nothing is charged.
     pub(super) fn peek_send(&self, now: Nanos) -> Pace {
-        no_sooner(self.pacer.peek_send(now), self.spacing.next(), now)
+        self.pacer.peek_send(now).no_sooner(self.spacing.next(), now)
     }
 
     /// Counts a request that is written at `now`. Some when the other shards have to keep their distance from it.
@@ -93,14 +93,5 @@ impl Limiter {
     /// Requests sent, by slot; see [`Slots`].
     pub(super) const fn slots(&mut self) -> &mut Slots {
         &mut self.slots
-    }
-}
-
-/// Delay `pace` to `next` at the earliest.
-fn no_sooner(pace: Pace, next: Nanos, now: Nanos) -> Pace {
-    match pace {
-        Pace::Go(since) if next <= now => Pace::Go(since.max(next)),
-        Pace::Go(_) => Pace::Wait(next),
-        Pace::Wait(at) => Pace::Wait(at.max(next)),
     }
 }

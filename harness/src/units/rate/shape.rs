@@ -57,6 +57,20 @@ impl RateShape {
     }
 }
 
+impl RateShape {
+    /// Least time from a request to the one that comes as many places later as a window has requests, ns; none without windows.
+    ///
+    /// A fiftieth shorter than the window (at least 250 us, at most half of it), so that a request that was late by less does not
+    /// make all later windows late. No time shorter than this holds more requests than a window may.
+    #[must_use]
+    pub fn apart_ns(&self) -> Option<u64> {
+        match *self {
+            Self::Windows { every_ns } => Some(every_ns - (every_ns / 50).max(250_000).min(every_ns / 2)),
+            Self::Constant | Self::Ramp { .. } | Self::Steps { .. } => None,
+        }
+    }
+}
+
 /// A rate and how it changes, as typed after `--rate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShapedRate {

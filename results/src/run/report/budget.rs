@@ -152,7 +152,10 @@ impl AuditedLimit {
     /// Requests that the rate allows in the whole window.
     fn allowed_in(&self, window: &BusiestWindow) -> u64 {
         let Range { start, end } = window.counted();
-        self.rate.permits_in(self.curve.at(end) - self.curve.at(start))
+        let by_rate = self.rate.permits_in(self.curve.at(end) - self.curve.at(start));
+        // In windows, what comes a window's requests later is that much later, wherever the time begins.
+        let apart_ns = self.curve.shape().apart_ns();
+        apart_ns.map_or(by_rate, |apart_ns| by_rate.min(self.burst * ((end - start) / apart_ns)))
     }
 }
 
