@@ -196,6 +196,8 @@ fn deliver(
         // After a signal, its own exit code.
         _ if report.interrupted_by.is_some() => code,
         Some(Err(_)) => FAILED,
+        // Whether any item of the crawl is good, its merge says.
+        Some(Ok(Publication::Counts)) if code == FAILED => DONE,
         Some(Ok(Publication::Lost)) => DONE,
         Some(Ok(Publication::Counts)) | None => code,
     };
@@ -439,7 +441,7 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
     let any = |ok| report.gates.iter().any(|gate| gate.ok == ok);
     match () {
         () if report.validity.verdict == Verdict::Incomplete => INVALID,
-        () if report.ledger.ok == 0 => FAILED,
+        () if report.got.ok == 0 => FAILED,
         () if strictness == Strictness::Strict && !is_whole => INVALID,
         () if any(Some(false)) => GATE,
         () if any(None) => INCONCLUSIVE,
@@ -507,6 +509,7 @@ mod tests {
             let mut report = EXAMPLE.clone();
             let items = &mut report.ledger.items;
             (items.ok, items.not_found, items.failed, items.gave_up) = (ok, not_found, failed, gave_up);
+            report.got.ok = ok;
             report.validity.verdict = verdict;
             report.gates.iter_mut().for_each(|gate| gate.ok = passed);
             let code = exit_code(&report, if is_strict { Strictness::Strict } else { Strictness::Lenient });

@@ -71,7 +71,7 @@ pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
 pub use self::throttling::{BindingReport, ThrottlingReport};
-pub use self::totals::{Ledger, Totals};
+pub use self::totals::{Got, Ledger, Totals};
 pub use self::validity::{Evidence, Validity, Verdict};
 pub(crate) use self::validity::{left_out, longer, thresholds, used_little};
 use crawlmark_harness::clock::Nanos;
@@ -152,6 +152,8 @@ pub struct Report {
     /// IDs of the plan that earlier sessions of a saved crawl had finished: no items of this run. Absent of a run that resumed none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_before: Option<u64>,
+    /// Good items of those that were wanted.
+    pub got: Got,
     /// Each planned item in exactly one state.
     pub ledger: Ledger,
     /// Counts of the run.
@@ -394,6 +396,7 @@ impl Report {
             storage_failure,
             moved: record.moved,
             finished_before: Some(plan.ids.len() - plan.items()).filter(|ids| *ids > 0),
+            got: Got::new(&ledger, plan),
             ledger,
             tls: Some(merged.counters.tls.clone()).filter(|tls| *tls != TlsCounts::default()),
             budget: BudgetReport::new(plan, record, &totals),

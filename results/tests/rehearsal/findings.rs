@@ -241,8 +241,8 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         (
             "a client that was stopped while the target throttled",
             stopped_beside_pauses,
-            "6.00/s of 30/s: limited by throttle pauses 40 % of the time. Lower --rate (6.00/s were good here, the initial burst \
-             included), or use --adaptive, which finds the rate. This client was slow, too: times include its delays",
+            "6.00/s of 30/s: limited by throttle pauses 40 % of the time. Lower --rate, or use --adaptive, which finds the rate. This \
+             client was slow, too: times include its delays",
         ),
         (
             "a client that was stopped once",

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::share;
+use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::{Counters, ItemCounts, RequestCounts};
 use crawlmark_harness::supervisor::ShardRecord;
 use crawlmark_harness::units::IdRange;
@@ -19,6 +20,24 @@ pub struct Ledger {
     pub not_attempted: u64,
     /// Started by a shard that died, as far as is known, or perhaps started since its last report.
     pub lost: u64,
+}
+
+/// Good items of those that were wanted: the first figure of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Got {
+    /// Items that ended well.
+    pub ok: u64,
+    /// Items that were wanted: those planned; those tried of a run that its time limits, whose range may be larger than any time.
+    pub of: u64,
+    /// `ok / of`, 0 to 1; null when none was wanted.
+    pub share: Option<f64>,
+}
+
+impl Got {
+    pub(super) fn new(ledger: &Ledger, plan: &RunPlan) -> Self {
+        let of = if plan.duration.is_some() { ledger.items.begun() } else { ledger.planned };
+        Self { ok: ledger.ok, of, share: (of > 0).then(|| ledger.ok as f64 / of as f64) }
+    }
 }
 
 /// Counts of the run or of a shard.
@@ -84,13 +103,6 @@ impl Ledger {
     #[must_use]
     pub const fn adds_up(&self) -> bool {
         self.items.dealt().saturating_add(self.not_attempted).saturating_add(self.lost) == self.planned
-    }
-
-    /// Return the number of items that the good ones are a part of: those planned, or those tried in a run that its time limits, whose
-    /// range may be larger than any time.
-    #[must_use]
-    pub const fn wanted(&self, is_timed: bool) -> u64 {
-        if is_timed { self.items.begun() } else { self.planned }
     }
 
     /// True if its shard had more to do when it ended.

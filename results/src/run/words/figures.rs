@@ -31,7 +31,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let of_requests = || "of requests".to_owned();
     let failed = error_share(report).map_or_else(|| "-".to_owned(), rounded_percent);
     let mut figures = vec![
-        figure("got", got(report), got_besides(report)),
+        figure("got", got_share(report), got_items(report)),
         figure("good", per_s(totals.good_per_s(&report.ledger)), format!("responses, over {}", measured_time(report))),
         figure("errors", failed.clone(), causes_in_words(report).unwrap_or_else(of_requests)),
     ];
@@ -80,19 +80,16 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
 /// Good items of those wanted: `246 of 400 items (61.5 %)`.
 #[must_use]
 pub fn got(report: &Report) -> String {
-    let is_timed = report.plan.run.duration.is_some();
-    let (ok, wanted) = (report.ledger.ok, report.ledger.wanted(is_timed));
-    let tried = if is_timed { " tried" } else { "" };
-    let share = if wanted == 0 { "-".to_owned() } else { rounded_percent(ok as f64 / wanted as f64) };
-    format!("{} of {} items{tried} ({share})", grouped(ok), grouped(wanted))
+    format!("{} ({})", got_items(report), got_share(report))
 }
 
-/// Items that ended otherwise, by state.
-fn got_besides(report: &Report) -> String {
-    let is_timed = report.plan.run.duration.is_some();
-    let is_told = |name: &str| name != "ok" && !(is_timed && name == "not_attempted");
-    let others = report.ledger.states().filter(|(name, _, n)| *n > 0 && is_told(name));
-    others.map(|(_, state, n)| format!("{} {state}", grouped(n))).collect::<Vec<_>>().join(", ")
+fn got_share(report: &Report) -> String {
+    report.got.share.map_or_else(|| "-".to_owned(), rounded_percent)
+}
+
+fn got_items(report: &Report) -> String {
+    let tried = if report.plan.run.duration.is_some() { " tried" } else { "" };
+    format!("{} of {} items{tried}", grouped(report.got.ok), grouped(report.got.of))
 }
 
 fn times(report: &Report) -> Vec<Figure> {
