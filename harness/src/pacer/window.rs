@@ -53,6 +53,8 @@ mod tests {
     use crate::fixtures::plan;
     use crate::units::Rate;
 
+    const WINDOWS: u64 = 40;
+
     /// When a shard writes its requests until `end`, if it is always in demand and wakes late by each of `late` in turn.
     fn written(pacer: &mut Pacer, end: u64, late: &[u64]) -> Vec<u64> {
         let (mut now, mut held, mut sent) = (Nanos(0), 0, Vec::new());
@@ -93,15 +95,14 @@ mod tests {
         #[test]
         fn windows_are_never_overfull_and_full_unless_shards_are_later_than_the_tolerance(
             permits in 1..60_u64, every_ms in 1..2_000_u64, shards in 1..9_u32, is_prompt: bool,
-            late in prop::collection::vec(0.0..1.0_f64, 30),
+            late in prop::collection::vec(0..1_000_u64, 30),
         ) {
             prop_assume!(permits >= u64::from(shards));
-            const WINDOWS: u64 = 40;
             let every_ns = every_ms * 1_000_000;
             let shape = RateShape::Windows { every_ns };
             let apart_ns = shape.apart_ns().unwrap();
             let most = if is_prompt { every_ns - apart_ns } else { every_ns * 3 / 2 };
-            let late: Vec<u64> = late.iter().map(|part| (part * most as f64) as u64).collect();
+            let late: Vec<u64> = late.iter().map(|part| most / 1_000 * part).collect();
             let mut run = plan();
             (run.shards, run.connections, run.ids.end) = (shards, shards, permits * WINDOWS);
             (run.rate, run.shape) = (Some(Rate { permits, period_ns: every_ns }), shape);
