@@ -485,7 +485,6 @@ fn show(report: &Report, saved: Option<&Path>, (voice, output): (Verbosity, Outp
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "the committed result can be read")]
 mod tests {
     use std::sync::LazyLock;
 

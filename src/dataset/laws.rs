@@ -241,7 +241,7 @@ mod tests {
                 });
                 prop_assert_eq!(&asked, &expected.collect::<Vec<_>>());
                 session(place.path(), &asked, ends, number);
-                last.extend(asked.iter().filter_map(|item| Some((*item, OUTCOMES[ends[(*item - ITEMS.start) as usize]?]))));
+                last.extend(asked.iter().filter_map(|item| Some((*item, OUTCOMES[ends[usize::try_from(*item - ITEMS.start).unwrap()]?]))));
             }
             recover(&Directory::new(place.path()), |id| Ok(shuffle.item(id)), Retry::All).unwrap();
             let crawl = SavedCrawl::open(place.path(), Manifest::read(place.path()).unwrap()).unwrap();

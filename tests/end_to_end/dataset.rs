@@ -366,7 +366,9 @@ fn no_byte_of_a_committed_crawl_can_change_unseen() {
     let crawl = SavedCrawl::whole();
     let requests = SegmentName::requests(1);
     let counters = FileCounters::create(&crawl.path(&requests), NonZeroUsize::new(2).unwrap()).unwrap();
-    [0, 0, 1].into_iter().for_each(|shard| counters.add(shard));
+    for shard in [0, 0, 1] {
+        counters.add(shard);
+    }
     drop(counters);
     let files = [FIRST.segment(), SECOND.segment(), FIRST.checkpoint(), SECOND.checkpoint(), requests.clone()];
     let files = files.map(|file| (fs::read(crawl.path(&file)).unwrap(), file));

@@ -410,7 +410,7 @@ fn a_redirect_that_is_not_followed_has_a_reason() {
 #[test]
 fn a_host_that_is_refused_is_named_without_secrets_and_one_of_the_plan_is_found_however_it_is_written() {
     let urls = ["http://a.test/", "https://127.1/", "http://[0:0::1]:81/"];
-    let targets = Targets::collect(urls.map(|url| url.parse::<Template>())).unwrap();
+    let targets = Targets::collect(urls.map(str::parse::<Template>)).unwrap();
     let redirects = Redirects::among(targets.hosts());
     let refused = |name: &str| Err(RedirectRefusal::OtherHost(name.to_owned()));
     for (location, resolved) in [

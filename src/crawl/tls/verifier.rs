@@ -141,7 +141,7 @@ mod tests {
         let provider = Arc::new(default_provider());
         let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
         let name = ServerName::try_from(NAME).unwrap();
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(60 * 365 * 24 * 60 * 60 + 40 * 24 * 60 * 60));
+        let now = UnixTime::since_unix_epoch(Duration::from_hours((60 * 365 + 40) * 24));
         Verifier { authorities, given }.verify_server_cert(certificate, &[], &name, &[], now).map(|_| ())
     }
 
@@ -161,7 +161,7 @@ mod tests {
                         let mut params = CertificateParams::new(names).unwrap();
                         (params.not_before, params.not_after) =
                             (date_time_ymd(years.0, 1, 1), date_time_ymd(years.1, 1, 1));
-                        params.is_ca = is_ca.clone();
+                        params.is_ca = is_ca;
                         let key = KeyPair::generate().unwrap();
                         let made =
                             if is_self_signed { params.self_signed(&key) } else { params.signed_by(&key, &authority) };

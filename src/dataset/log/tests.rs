@@ -245,8 +245,8 @@ impl Crawl {
             closed += usize::from(frames.is_closed());
         }
         let finished = recovered.finished.ranges().flat_map(|range| range.start..range.end);
-        let last = records.iter().filter(|(_, (_, is_finished))| *is_finished).map(|(item, _)| *item);
-        assert!(finished.eq(last), "{recovered:?} {records:?} {closed}");
+        let ended = records.iter().filter(|(_, (_, is_finished))| *is_finished).map(|(item, _)| *item);
+        assert!(finished.eq(ended), "{recovered:?} {records:?} {closed}");
         assert_eq!((recovered.tally.outcomes.values().sum::<u64>(), recovered.tally.attempts), (all, all));
         let lost: Vec<&u64> = self.told.iter().filter(|item| !records.contains_key(item)).collect();
         assert!(lost.is_empty(), "{lost:?} are lost");
