@@ -117,13 +117,13 @@ fn a_run_that_is_told_nothing_says_what_it_does_and_where_the_result_is() {
     for said in [&target.url(), "1,200 in all", "3 in all", "none: as fast as it goes"] {
         assert!(stderr.contains(said), "{said}: {stderr}");
     }
-    assert!(stdout.contains("1,200 planned = 1,200 ok"), "{stdout}");
+    assert!(stdout.contains("1,200 of 1,200 items (100 %)"), "{stdout}");
     let page = place.path().join(stdout.lines().find_map(|line| line.strip_prefix("Report: ")).unwrap());
     let saved = page.parent().unwrap();
     assert_eq!(saved.parent(), Some(place.path().join("results/runs").as_path()));
     Report::read(&saved.join("result.json")).assert_states(&[("ok", 1_200)]);
     assert!(page.ends_with("report.html") && page.is_file());
     let [.., figures, outcome] = &stdout.lines().collect::<Vec<_>>()[..] else { unreachable!("two lines at least") };
-    assert!(figures.starts_with("good ") && outcome.contains("inished after "), "{stdout}");
+    assert!(figures.starts_with("got 100 %  good ") && outcome.contains("inished after "), "{stdout}");
     assert_eq!(fs::read_dir(saved.parent().unwrap()).unwrap().count(), 1);
 }

@@ -224,7 +224,7 @@ fn passwords_for_foreign_proxies_are_in_no_file_output_log_or_process_title() {
     let target = Target::start("--processes 1 --latency 1ms");
     for (start, scheme) in [(squid as fn() -> Option<Foreign>, "http"), (tinyproxy, "http"), (microsocks, "socks5")] {
         let Some(proxy) = start() else { continue };
-        for (password, code) in [(SECRET.to_owned(), 0), (format!("{SECRET}x"), 3)] {
+        for (password, code) in [(SECRET.to_owned(), 0), (format!("{SECRET}x"), 1)] {
             let (url, via) = (target.url(), format!("{scheme}://user:{password}@{}", proxy.address()));
             let flags = ["-s", "2", "-c", "2", "--retries", "0", "--out", "out", "--local-ips", "127.9.8.7"];
             let limit = ["-d", "1s", "--rate", "100", "--threshold", "error_rate < 50%"];

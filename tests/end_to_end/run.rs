@@ -181,9 +181,17 @@ impl Ended {
         wait_for("the end of its processes", || working_in(&self.place.work()).is_empty().then_some(()));
     }
 
-    /// The saved report of a run that ended with `code`, which left nothing else behind.
+    /// The saved report of a run that ended with `code`, or with 1 without a good response whatever else it was judged by, which left nothing
+    /// else behind.
     #[track_caller]
     pub(crate) fn report(&self, code: i32) -> Report {
+        let saved = self.result().join("result.json");
+        let is_judged = saved.exists() && {
+            let report = Report::read(&saved);
+            let (is_cut, verdict) = (report.at("/interrupted_by").is_number(), report.text("/validity/verdict"));
+            report.count("/got/ok") == 0 && !is_cut && verdict != "incomplete"
+        };
+        let code = if is_judged { 1 } else { code };
         assert_eq!(self.code(), Some(code), "killed by {:?}, said {}", self.killed_by(), self.stderr());
         assert_eq!(working_in(&self.place.work()), Vec::<i32>::new(), "a process is left");
         assert_eq!(self.left(), ["result"]);

@@ -102,7 +102,7 @@ fn credentials_of_a_proxy_are_in_no_file_output_or_process_list() {
     let result = fs::read_to_string(done.out().join("result.json")).unwrap();
     assert!(result.contains(&format!("http://...@{address}")) && done.stderr.contains("proxy"), "{}", done.stderr);
     for refused in [wrong, format!("socks5://user:{SECRET}@{address}"), format!("http://user:{SECRET}@{address}x")] {
-        tells_nothing(Started::new(&[&crawl[..], &["-n", "4", "-x", &refused]].concat()), &[0, 2]);
+        tells_nothing(Started::new(&[&crawl[..], &["-n", "4", "-x", &refused]].concat()), &[1, 2]);
     }
     // A server that gets the request of the proxy and repeats it.
     let echo = |mut peer: Peer| {
@@ -151,7 +151,7 @@ fn credentials_of_the_target_are_in_no_file_output_or_process_list() {
     let encoded = base64::engine::general_purpose::STANDARD.encode(&auth);
     let told = with_server(echo, |address| {
         let url = format!("http://{address}/");
-        tells_nothing(Started::new(&["run", &url, "-n", "4", "-a", &auth, "--out", "out"]), &[0])
+        tells_nothing(Started::new(&["run", &url, "-n", "4", "-a", &auth, "--out", "out"]), &[1])
     });
     let result = fs::read_to_string(told.out().join("result.json")).unwrap();
     assert!(result.contains("authorization") && !result.contains(&encoded[..8]), "{result}");
