@@ -452,6 +452,11 @@ impl<D: Dial> Workload for Crawl<D> {
         self.spec.targets.host_of(self.id(id))
     }
 
+    fn has_one_route(&self) -> bool {
+        let proxies = self.spec.proxies.as_ref().map_or(0, |proxies| proxies.all.len());
+        self.spec.targets.hosts().len() == 1 && proxies <= 1
+    }
+
     fn forbids_some(&self) -> bool {
         self.spec.options.robots.is_some()
     }

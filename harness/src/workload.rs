@@ -33,6 +33,11 @@ pub trait Workload: 'static {
         0
     }
 
+    /// True if all requests go the same way to one host: what makes one connection impossible makes all of them so.
+    fn has_one_route(&self) -> bool {
+        false
+    }
+
     /// True if some IDs may not be requested: then [`Workload::may_request`] is called for each.
     fn forbids_some(&self) -> bool {
         false

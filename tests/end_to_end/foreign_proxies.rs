@@ -182,7 +182,7 @@ fn squid_logs_the_sessions_that_were_asked_for_and_refuses_wrong_passwords() {
     let refused =
         |url: &str| crawl(&format!("{url} -n 4 -c 1 --shards 1 {ONE_ATTEMPT} --proxy http://user:other@{at}"));
     let plain = refused("http://127.0.0.1:9/{id}");
-    assert_eq!(plain.errors(), [("proxy_auth".to_owned(), 4)].into());
+    plain.assert_all_failed("proxy_auth");
     assert_failed_as(&refused("https://127.0.0.1:9/{id} -k"), "proxy_auth", "407");
     let dead = crawl(&format!(
         "https://127.0.0.1:9/{{id}} -k -n 4 -c 1 --shards 1 {ONE_ATTEMPT} --proxy http://user:{SECRET}@{at}"

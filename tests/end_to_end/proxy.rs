@@ -114,8 +114,7 @@ fn proxies_take_turns_by_weight_and_the_bundled_target_is_behind_them() {
 /// Every item failed at its only attempt, for this reason and with these details.
 #[track_caller]
 pub(crate) fn assert_failed_as(report: &Report, kind: &str, details: &str) {
-    report.assert_states(&[("failed", 4)]);
-    assert_eq!(report.errors(), [(kind.to_owned(), 4)].into(), "{}", report.at("/failures"));
+    report.assert_all_failed(kind);
     let said = report.text(&format!("/failures/{kind}/details"));
     assert!(said.contains(details) && !said.contains("hidden"), "{said}");
 }

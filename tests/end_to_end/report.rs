@@ -102,6 +102,25 @@ impl Report {
         }
     }
 
+    /// Checks that every item failed of this kind at its only attempt; of one that would fail all, that the run ended with the first.
+    #[track_caller]
+    pub(crate) fn assert_all_failed(&self, kind: &str) {
+        const LASTING: &str = "http2_not_offered proxy_auth proxy_not_spoken tls_bad_certificate tls_expired tls_incompatible tls_not_spoken \
+             tls_unknown_issuer tls_wrong_name";
+        let (planned, failed) = (self.count("/ledger/planned"), self.items("failed"));
+        let ends =
+            LASTING.split_whitespace().any(|lasting| lasting == kind) && self.count("/totals/attempts_sent") == 0;
+        let connections = self.count("/plan/connections");
+        assert!(
+            if ends { (1..=connections).contains(&failed) } else { failed == planned },
+            "{kind}: {}",
+            self.at("/ledger")
+        );
+        assert_eq!(self.items("not_attempted"), planned - failed, "{}", self.at("/ledger"));
+        assert_eq!(self.errors(), [(kind.to_owned(), failed)].into(), "{}", self.at("/failures"));
+        assert_eq!(self.count("/totals/attempts"), failed, "{kind} was tried again");
+    }
+
     /// Each shard.
     pub(crate) fn shards(&self) -> &[Value] {
         self.at("/shards").as_array().unwrap()

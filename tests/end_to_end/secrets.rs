@@ -113,7 +113,7 @@ fn credentials_of_a_proxy_are_in_no_file_output_or_process_list() {
     let encoded = base64::engine::general_purpose::STANDARD.encode(format!("user:{SECRET}"));
     let told = with_server(echo, |address| {
         let proxy = format!("http://user:{SECRET}@{address}");
-        tells_nothing(Started::new(&[&crawl[..], &["-n", "4", "-x", &proxy]].concat()), &[0])
+        tells_nothing(Started::new(&[&crawl[..], &["-n", "4", "-x", &proxy]].concat()), &[1])
     });
     let result = fs::read_to_string(told.out().join("result.json")).unwrap();
     assert!(result.contains("proxy-authorization") && !result.contains(&encoded[..8]), "{result}");

@@ -122,8 +122,7 @@ fn nginx_logs_over_both_versions_what_the_report_counts() {
 /// Every item failed at its only attempt, for this reason and with these details.
 #[track_caller]
 fn assert_failed_as(report: &Report, kind: &str, details: &[&str]) {
-    report.assert_states(&[("failed", 4)]);
-    assert_eq!(report.errors(), [(kind.to_owned(), 4)].into(), "{}", report.at("/failures"));
+    report.assert_all_failed(kind);
     assert_eq!(report.count("/totals/attempts_sent"), 0);
     assert_eq!(report.count("/totals/connections_opened"), 0);
     let said = report.text(&format!("/failures/{kind}/details"));
@@ -155,7 +154,6 @@ fn whatever_nginx_does_wrong_has_a_name() {
         let url = format!("https://127.0.0.1:{}/items/{{id}} -n 4 --shards 1 -c 2", nginx.port);
         let report = crawl(&format!("{url} {flags} {retries}"));
         assert_failed_as(&report, kind, details);
-        assert_eq!(report.count("/totals/attempts"), 4, "{kind} was tried again");
         if !["tls_incompatible", "tls_alert"].contains(&kind) {
             // What is wrong with a certificate does not matter to those who do not look at it.
             crawl(&format!("{url} --insecure")).assert_states(&[("ok", 4)]);

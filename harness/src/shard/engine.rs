@@ -173,6 +173,9 @@ impl<W: Workload> Engine<W> {
             let sample = Sample { permit, attempt, fate };
             self.finish(lane, &sample);
             self.workload.booked(&sample);
+            if self.is_hopeless(&sample.attempt) {
+                self.close(sample.attempt.done);
+            }
             if !self.workload.has_room() {
                 self.gate.fill();
             }
@@ -182,6 +185,12 @@ impl<W: Workload> Engine<W> {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// True if no request was ever sent, and what this attempt failed of, such as a certificate or a login, would fail all others.
+    fn is_hopeless(&self, attempt: &Attempt) -> bool {
+        let Attempt { sent: None, outcome: Outcome::Error(kind), .. } = attempt else { return false };
+        kind.is_lasting() && self.workload.has_one_route() && self.books.borrow().first_sent == NEVER
     }
 
     /// Has the gate admit again whenever the workload has room again. Returns why the workload takes no more results, if it says so.

@@ -458,9 +458,14 @@ fn the_binding_limit_is_the_one_that_more_of_would_help() {
 struct Destitute {
     clock: Clock,
     tried: Rc<Cell<u64>>,
+    kind: ErrorKind,
 }
 
 impl Workload for Destitute {
+    fn has_one_route(&self) -> bool {
+        true
+    }
+
     async fn perform(&self, _: u64, _: &Flight, _: impl AsyncFn() -> Nanos) -> Attempt {
         self.tried.set(self.tried.get() + 1);
         assert!(self.tried.get() < 1_000_000, "nobody else gets to run");
@@ -471,7 +476,7 @@ impl Workload for Destitute {
             bytes_sent: 0,
             bytes_received: 0,
             status: None,
-            outcome: Outcome::Error(ErrorKind::TooManyFiles),
+            outcome: Outcome::Error(self.kind),
             advice: Advice::default(),
         }
     }
@@ -483,7 +488,7 @@ fn attempts_that_fail_without_a_wait_let_others_run() {
     runtime.block_on(async {
         let clock = Clock::start();
         let tried = Rc::new(Cell::new(0));
-        let workload = Destitute { clock, tried: Rc::clone(&tried) };
+        let workload = Destitute { clock, tried: Rc::clone(&tried), kind: ErrorKind::TooManyFiles };
         let engine = Engine::new(workload, &shard(1 << 40, 4, None), clock, clock.now());
         let run = Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap());
         let other = async {
@@ -494,6 +499,22 @@ fn attempts_that_fail_without_a_wait_let_others_run() {
         };
         tokio::join!(run, other);
     });
+}
+
+#[test]
+fn what_would_fail_every_connection_ends_the_run_with_the_first_ones() {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    for kind in [ErrorKind::TlsUnknownIssuer, ErrorKind::ProxyAuth, ErrorKind::Http2NotOffered] {
+        let tried = Rc::new(Cell::new(0));
+        let items = runtime.block_on(async {
+            let clock = Clock::start();
+            let workload = Destitute { clock, tried: Rc::clone(&tried), kind };
+            let engine = Engine::new(workload, &shard(1 << 40, 4, None), clock, clock.now());
+            Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap()).await;
+            engine.books.borrow().stats.counters.items
+        });
+        assert!((1..=4).contains(&tried.get()) && items.failed == tried.get(), "{kind:?}: {} {items:?}", tried.get());
+    }
 }
 
 #[test]
