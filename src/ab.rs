@@ -11,6 +11,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::run::report::Report;
+use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::compare::{
     self, Arm, Comparison, Contest, ContestContext, Difference, Disturbance, Incomparable, Order, OrderSchedule,
     Overall, RoundReport, Rule, comparable, contest_standing, differences, judge_rounds, pair_line, plan_differences,
@@ -112,7 +113,7 @@ impl Study for AbStudy<'_> {
         let looks: Vec<u64> = looks.map(|look| look.pairs as u64).collect();
         let until = match looks.split_last() {
             None => format!("{most} at most: too few for a verdict"),
-            Some((last, [])) => format!("with a look at the verdict after {last} pairs"),
+            Some((last, [])) => format!("with a look at the verdict after {}", counted(*last, "pair")),
             Some((last, before)) => {
                 let before: Vec<String> = before.iter().map(ToString::to_string).collect();
                 format!("until a verdict is reached, after {} or {last} pairs", before.join(", "))
@@ -167,8 +168,16 @@ impl AbStudy<'_> {
         let until = |pairs: u64| minutes(pair.saturating_mul(u32::try_from(first + pairs).unwrap_or(u32::MAX)));
         let (soonest, last) = (looks.first().copied().unwrap_or(most), looks.last().copied().unwrap_or(most));
         let longest = if last > soonest { format!(", {} for {last}", until(last)) } else { String::new() };
-        let equals = if first > 0 { format!(", with {first} pairs of the base against itself") } else { String::new() };
-        format!("about {} for {soonest} pairs{longest}{equals}; a disturbed pair is run again", until(soonest))
+        let equals = if first > 0 {
+            format!(", with {} of the base against itself", counted(first.into(), "pair"))
+        } else {
+            String::new()
+        };
+        format!(
+            "about {} for {}{longest}{equals}; a disturbed pair is run again",
+            until(soonest),
+            counted(soonest, "pair")
+        )
     }
 }
 

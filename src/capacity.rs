@@ -15,7 +15,7 @@ use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::process::signal_in_words;
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::run::result_dir;
-use crawlmark_results::show::text::shell_word;
+use crawlmark_results::show::text::{rate_in_words, shell_word};
 use crawlmark_results::studies::capacity::search::{Bounds, ProbeKind, ProbeResult, SearchStep};
 use crawlmark_results::studies::capacity::{
     self, Capacity, Pace, ProbePlan, ProbeReport, SENT, SearchHead, SearchOutcome, in_hindsight, next_step, offered,
@@ -162,7 +162,11 @@ impl Study for CapacityStudy<'_> {
             ("objectives", format!("{wanted}{by_default}; {sent:.0} % of requests sent, on time; {grows}")),
             (
                 "rates",
-                format!("{least} to {greatest}, never more than twice one that passed, to within {precision:.1} %"),
+                format!(
+                    "{} to {}, never more than twice one that passed, to within {precision:.1} %",
+                    rate_in_words(&least.to_string()),
+                    rate_in_words(&greatest.to_string())
+                ),
             ),
             ("probes", format!("{takes} each, {arrivals} arrivals; none starts after {budget}")),
             ("saved", format!("as they end; after a crash, add --resume {} to this command", shown(place))),

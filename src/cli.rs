@@ -156,22 +156,25 @@ impl Color {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done; every threshold passed. Without thresholds, 0 even if every
-       request failed: use --max-error-rate 1% or --strict
-  1    could not start or complete
+  0    done; at least one response was good, and every threshold passed.
+       Without thresholds, 0 even if most requests failed: use
+       --max-error-rate 1% or --strict
+  1    could not start or complete; a run without one good response,
+       whatever its flags
   2    usage
   3    a threshold failed (99 with `run --k6-exit-codes`); selftest: a row
        failed; ab, compare: a regression; capacity: even the lowest rate fails
   4    the measurement is incomplete (as when a shard died), or is not
-       valid and --strict was given; verify: violations, or items left
-       (--complete)
+       valid, or items were abandoned, and --strict was given; verify:
+       violations, or items left (--complete)
   5    a threshold could not be decided; ab, compare: inconclusive;
        capacity: not found; scale: nothing to compare; selftest: none
        failed, some could not be judged; report: no steady state found
   129, 130, 143
        ended by SIGHUP, SIGINT, SIGTERM; partial report written
 
-If several apply, the signal's comes first, then 4, 3, 5.";
+If several apply, the signal's comes first, then 4 of an incomplete
+measurement, 1 of a run without a good response, 4 of --strict, 3, 5.";
 
 impl Cli {
     /// Parse a command line, whose first word is the name of the program; the second part is the recorded command line, for `run`.

@@ -284,6 +284,7 @@ mod tests {
         "body",
         "json_body",
         "auth",
+        "retry",
     ];
 
     fn words<'a>(command: &[&'a str], flags: &'a str) -> Vec<&'a str> {

@@ -258,8 +258,9 @@ pub struct FileCounters {
     _file: File,
 }
 
-/// A counter with a cache line of its own: its value and the one before, each with its check, so that a changed byte is seen and a process
-/// that dies between two stores leaves none that seems changed. Value `n` is in slot `n % 2`.
+/// A counter with a cache line of its own: its value and the one before, each with its check, so that a changed bit is seen or changes no
+/// count, and a process that dies between two stores leaves none that seems changed. Value `n` is in slot `n % 2`, and counts once its check
+/// is stored.
 #[repr(C, align(64))]
 #[derive(Debug)]
 struct FileCounter([[AtomicU64; 2]; 2]);
@@ -272,12 +273,13 @@ impl FileCounter {
 
     /// Return the value of a counter with these slots; none if some of it was changed.
     fn value(slots: [[u64; 2]; 2]) -> Option<u64> {
-        let [newer, older] = if slots[0][0] >= slots[1][0] { slots } else { [slots[1], slots[0]] };
-        let ([value, check], before) = (newer, newer[0].saturating_sub(1));
-        // The check of the next value may be there already: it is stored first.
-        let is_older = older[0] == before && [before, value.wrapping_add(1)].map(Self::check).contains(&older[1]);
-        let is_in_place = slots[usize::from(value % 2 == 1)] == newer;
-        (check == Self::check(value) && is_older && is_in_place).then_some(value)
+        let is_whole = |slot: usize| slots[slot][1] == Self::check(slots[slot][0]) && slots[slot][0] % 2 == slot as u64;
+        let newer = (0..2).filter(|slot| is_whole(*slot)).max_by_key(|slot| slots[*slot][0])?;
+        let (value, other) = (slots[newer][0], slots[1 - newer]);
+        let before = value.saturating_sub(1);
+        // The next value may be there already, without its check.
+        let is_older = [before, value.wrapping_add(1)].contains(&other[0]) && other[1] == Self::check(before);
+        is_older.then_some(value)
     }
 }
 
@@ -318,8 +320,8 @@ impl FileCounters {
             // One writer: no need of an instruction that locks the bus.
             let value = slots.iter().map(|[value, _]| value.load(Ordering::Relaxed)).max().unwrap_or(0).wrapping_add(1);
             let [newer, check] = &slots[usize::from(value % 2 == 1)];
-            check.store(FileCounter::check(value), Ordering::Release);
             newer.store(value, Ordering::Release);
+            check.store(FileCounter::check(value), Ordering::Release);
         }
     }
 
@@ -476,7 +478,7 @@ mod tests {
         }
         for at in 0..bytes.len() * 8 {
             bytes[at / 8] ^= 1 << (at % 8);
-            assert_eq!(FileCounters::sum(&bytes), Err(CountersError::Value), "bit {at}");
+            assert!([Err(CountersError::Value), Ok(3)].contains(&FileCounters::sum(&bytes)), "bit {at}");
             bytes[at / 8] ^= 1 << (at % 8);
         }
     }
@@ -486,9 +488,9 @@ mod tests {
         let mut slots = [[0_u64; 2]; 2];
         for value in 1..9 {
             let slot = usize::from(value % 2 == 1);
-            slots[slot][1] = FileCounter::check(value);
-            assert_eq!(FileCounter::value(slots), Some(value - 1));
             slots[slot][0] = value;
+            assert_eq!(FileCounter::value(slots), Some(value - 1));
+            slots[slot][1] = FileCounter::check(value);
             assert_eq!(FileCounter::value(slots), Some(value));
         }
     }

@@ -37,8 +37,8 @@ then until this client reads it is this client's part of the latency: series
 receive_delay. Plain HTTP/1.1 has stamps; TLS and HTTP/2 have none, and the
 report says so.
 
-  crawlmark run 'http://127.0.0.1:8080/items/{id}' --receive-stamps all \\
-      --threshold 'receive_delay_p99 < 1ms'";
+  crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
+      --receive-stamps all --threshold 'receive_delay_p99 < 1ms'";
 
 /// Connections, as typed.
 #[derive(Debug, Clone, Args)]

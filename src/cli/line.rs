@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crawlmark_harness::units::nearest;
 
 /// Names that other tools have for flags of this one.
-const FLAGS: [(&str, &str); 19] = [
+const FLAGS: [(&str, &str); 20] = [
     ("--clients", "--connections"),
     ("--concurrency", "--connections"),
     ("--count", "--items"),
@@ -28,6 +28,7 @@ const FLAGS: [(&str, &str); 19] = [
     ("--vus", "--connections"),
     ("--workers", "--shards"),
     ("-X", "-m"),
+    ("-u", "--auth"),
     ("-o", "--out"),
 ];
 

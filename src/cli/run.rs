@@ -272,7 +272,7 @@ percentiles 100 samples beyond them. With fewer requests, a share still fails if
 their errors alone would break the limit among 100.";
 
 const STRICT: &str = "\
-Fail with exit code 4 unless the measurement is valid
+Fail with exit code 4 unless valid and no item was abandoned
 
 Only the exit code changes. The report has the verdict, and a reason and a
 remedy for each finding:
@@ -534,13 +534,13 @@ pub struct RunArgs {
     pub slo_p99: Option<Duration>,
     /// Fail if the error rate exceeds SHARE, as in 1% or 0.01
     ///
-    /// Short for --threshold `error_rate <= SHARE`: requests that were neither good, nor not found, nor throttled, nor followed redirects.
+    /// Short for --threshold `error_rate <= SHARE`: requests that were neither good, nor not found, nor throttled, nor followed redirects; or items that failed, were abandoned or cut off, if their share is greater.
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Thresholds")]
     pub max_error_rate: Option<Condition>,
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does
     #[arg(long, help_heading = "Thresholds")]
     pub k6_exit_codes: bool,
-    /// Fail with exit code 4 unless the measurement is valid
+    /// Fail with exit code 4 unless valid and no item was abandoned
     ///
     #[arg(long, long_help = STRICT, help_heading = "Thresholds")]
     pub strict: bool,

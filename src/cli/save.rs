@@ -60,7 +60,7 @@ pub struct SaveArgs {
     /// Go on with the crawl in DIR, with the flags that began it
     #[arg(long, value_name = "DIR", long_help = RESUME)]
     pub resume: Option<PathBuf>,
-    /// Ask again for items that failed, or that were throttled until the end [default: all]
+    /// Items of earlier sessions to request again [default: all]
     #[arg(
         long,
         value_name = "failed|abandoned|all|none",

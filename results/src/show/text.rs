@@ -3,8 +3,8 @@
 mod numbers;
 mod wrap;
 
-pub use self::numbers::{bytes, counted, decimal, grouped_f64, shell_word};
-pub(crate) use self::numbers::{rate_in_words, seconds};
+pub(crate) use self::numbers::seconds;
+pub use self::numbers::{bytes, counted, decimal, grouped_f64, rate_in_words, shell_word};
 pub(crate) use self::wrap::{capital, is_unbroken};
 pub use self::wrap::{wrapped, write_row};
 pub use crawlmark_harness::units::{grouped, micros};

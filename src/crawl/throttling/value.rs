@@ -128,7 +128,7 @@ fn date(value: &[u8]) -> Option<Duration> {
         [b'0'..=b'9', ..] => true,
         name => UTC.iter().any(|utc| name.eq_ignore_ascii_case(utc)),
     };
-    let instant = date::seconds(value).filter(|_| is_utc)?;
+    let instant = date::seconds(value).filter(|_| is_utc && value.is_ascii())?;
     u64::try_from(instant).ok().map(Duration::from_secs)
 }
 

@@ -148,7 +148,7 @@ impl Role {
     pub(super) const fn dash(self) -> Dash {
         match self {
             Self::Throttled | Self::Limit => Dash::Dashed,
-            Self::Failed => Dash::Short,
+            Self::Failed => Dash::Long,
             Self::Max => Dash::Dotted,
             Self::Challenged => Dash::Sparse,
             Self::Retried | Self::P50 => Dash::DashDot,

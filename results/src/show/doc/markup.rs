@@ -63,7 +63,19 @@ impl Html {
             if n > 0 {
                 self.out.push_str("<br/>");
             }
-            self.words(line, is_unbroken);
+            let parts: Vec<&str> = line.split('`').collect();
+            // What stands between two backticks is code; a single one is text.
+            if parts.len() % 2 == 0 {
+                self.words(line, is_unbroken);
+                continue;
+            }
+            for (place, part) in parts.into_iter().enumerate() {
+                if place % 2 == 1 {
+                    self.with("code", &[], |html| html.text(part));
+                } else {
+                    self.words(part, is_unbroken);
+                }
+            }
         }
     }
 

@@ -40,7 +40,8 @@ pub fn grouped_f64(value: f64) -> String {
 }
 
 /// A rate as it is typed, with separators: `2,000/s`, `100:5,000/s`.
-pub(crate) fn rate_in_words(rate: &str) -> String {
+#[must_use]
+pub fn rate_in_words(rate: &str) -> String {
     // Digits after a point are no thousands.
     let parts = rate.split_inclusive(|c: char| !c.is_ascii_digit());
     let mut is_fraction = false;

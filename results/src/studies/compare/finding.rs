@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::estimate::Interval;
 use super::metric::Metric;
 use super::rule::Look;
+use crate::show::text::counted;
 
 /// Verdict on one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -222,11 +223,16 @@ impl fmt::Display for Undecided {
         match self {
             Self::TooFewPairs { needed } => write!(f, "a verdict needs {needed} counted pairs"),
             Self::TooDisturbed { disturbed } => {
-                write!(f, "{disturbed} pairs, more than a quarter, were disturbed: use a quieter machine")
+                write!(
+                    f,
+                    "disturbed: {}, more than a quarter; use a quieter machine",
+                    counted(*disturbed as u64, "pair")
+                )
             }
             Self::Coarse { pairs } => write!(
                 f,
-                "in {pairs} pairs, the candidate's value is a lower bound or too coarse, and the base's is not: use longer rounds (-d)"
+                "in {}, the candidate's value is a lower bound or too coarse, and the base's is not: use longer rounds (-d)",
+                counted(*pairs as u64, "pair")
             ),
             Self::Noise => f.write_str("the values vary too much between pairs to exclude a loss"),
         }
@@ -236,8 +242,10 @@ impl fmt::Display for Undecided {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing { pairs } => write!(f, "readings are missing in {pairs} pairs"),
-            Self::NotPositive { pairs } => write!(f, "a value is 0 in {pairs} pairs, which gives no ratio"),
+            Self::Missing { pairs } => write!(f, "readings are missing in {}", counted(*pairs as u64, "pair")),
+            Self::NotPositive { pairs } => {
+                write!(f, "a value is 0 in {}, which gives no ratio", counted(*pairs as u64, "pair"))
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::export::contest_junit;
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
-use crate::show::text::{capital, decimal, micros};
+use crate::show::text::{capital, counted, decimal, micros};
 use crate::studies::StudyResult;
 
 /// Return the name of a metric in words.
@@ -380,7 +380,7 @@ fn left_out(contest: &Contest) -> Option<String> {
     let pairs = contest.rounds.chunks(2).filter_map(|pair| pair.iter().map(|round| round.disturbance.words()).max());
     let reasons: Vec<&str> = pairs.filter(|reason| !reason.is_empty()).collect();
     let (count, all) = (reasons.len(), contest.rounds.len() / 2);
-    (count > 0).then(|| format!("{count} of {all} pairs: {}", by_kind(&reasons)))
+    (count > 0).then(|| format!("{count} of {}: {}", counted(all as u64, "pair"), by_kind(&reasons)))
 }
 
 /// Names with the number of times that each is there: `5 × disturbed, 2 × target_limited`.

@@ -46,11 +46,13 @@ pub(crate) fn history_headline(history: &History) -> String {
         let is = if count == 1 { "is" } else { "are" };
         return format!("{results} {is} not enough to find a change: {} needed.", history.results_needed);
     }
-    let last = |found: &MetricHistory| {
-        let change = found.changes.last()?;
-        Some(format!("{} {} since {}", metric_words(found.metric), percent(change), since(history, change)))
+    // The surest first.
+    let mut last: Vec<_> = history.metrics.iter().filter_map(|found| Some((found, found.changes.last()?))).collect();
+    last.sort_by(|(_, a), (_, b)| a.p.total_cmp(&b.p));
+    let words = |(found, change): (&MetricHistory, &ChangePoint)| {
+        format!("{} {} since {}", metric_words(found.metric), percent(change), since(history, change))
     };
-    let changed: Vec<String> = history.metrics.iter().filter_map(last).collect();
+    let changed: Vec<String> = last.into_iter().map(words).collect();
     if changed.is_empty() { format!("No metric changed in {results}.") } else { changed.join("; ") + "." }
 }
 
