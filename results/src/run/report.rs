@@ -391,7 +391,7 @@ impl Report {
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
             command: None,
-            throttling: ThrottlingReport::new(record, &totals, ledger.ok + ledger.not_found),
+            throttling: ThrottlingReport::new(record, &intervals, &totals, ledger.ok + ledger.not_found),
             binding,
             storage_failure,
             moved: record.moved,

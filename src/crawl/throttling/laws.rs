@@ -137,8 +137,8 @@ fn malformed(name: &HeaderName, value: &[u8]) -> Vec<HeaderValue> {
         return Vec::new();
     }
     let mut values = vec![[value, b"\xe9"].concat(), [b"\xe9", value].concat()];
-    if name != POLICY && name != RATE_LIMIT {
-        // In those a number may stand beside what is meant.
+    if name != POLICY && name != RATE_LIMIT && value.first().is_some_and(u8::is_ascii_digit) {
+        // In those a number may stand beside what is meant; before a name, as that of a weekday, it is no sign.
         values.push([b"-", value].concat());
     }
     if name != POLICY {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Totals, share};
+use super::{IntervalRow, Totals, share};
 use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::wire::{BindingTimes, ThrottlingCounts};
 
@@ -20,8 +20,10 @@ pub struct ThrottlingReport {
     /// Throttled answers that said how long to wait.
     pub promises: u64,
     /// The longest wait that such an answer asked for; 0 without one.
-    #[serde(default)]
     pub longest_promise_s: f64,
+    /// Rate of requests that `--adaptive` learnt from throttling, per second: the median of the seconds in the second half of those with one,
+    /// because it searches above the limit first and probes above it later. Null of a target that never throttled.
+    pub learnt_per_s: Option<f64>,
     /// Waits that the target asked for in which nothing was sent, counted by each shard that knew of them.
     pub honoured: u64,
     /// Waits in which something was sent although its shard knew of them.
@@ -40,8 +42,15 @@ pub struct ThrottlingReport {
     pub retries_denied: u64,
 }
 
+fn learnt_per_s(intervals: &[IntervalRow]) -> Option<f64> {
+    let paces: Vec<f64> = intervals.iter().filter_map(|row| row.pace_per_s).collect();
+    let mut late = paces[paces.len() / 2..].to_vec();
+    late.sort_by(f64::total_cmp);
+    late.get(late.len() / 2).copied()
+}
+
 impl ThrottlingReport {
-    pub(super) fn new(record: &RunRecord, totals: &Totals, items: u64) -> Self {
+    pub(super) fn new(record: &RunRecord, intervals: &[IntervalRow], totals: &Totals, items: u64) -> Self {
         let all = record.shards.iter().fold(ThrottlingCounts::default(), |all, shard| all.plus(&shard.courtesy));
         let ThrottlingCounts {
             promises,
@@ -63,6 +72,7 @@ impl ThrottlingReport {
             paused_s: all.paused_ns as f64 / 1e9 / shards,
             promises,
             longest_promise_s: longest_promise_ns as f64 / 1e9,
+            learnt_per_s: learnt_per_s(intervals),
             honoured,
             violated,
             early_attempts,

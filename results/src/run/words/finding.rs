@@ -3,7 +3,7 @@
 use super::failures::{causes, causes_in_words, causes_named, clause, cut_off_share, remedy, said, suspect};
 use super::merged;
 use super::outcome::shortfall;
-use super::rows::{IDLE, adaptive_pace, ended_in_warmup, is_unsent, limits};
+use super::rows::{IDLE, ended_in_warmup, is_unsent, limits};
 use super::stalls::{Stalls, notable, stalls};
 use crate::run::report::{
     BinRow, BindingReport, GroupRow, IntervalRow, LimitWords, Report, ShardReport, Validity, Verdict,
@@ -377,7 +377,7 @@ fn throttling(report: &Report) -> Option<String> {
 fn allowed(report: &Report) -> String {
     let flag = report.plan.run.pace_flag();
     let set = flag.map_or_else(|| "Set a --rate".to_owned(), |flag| format!("Lower {flag}"));
-    match (adaptive_pace(report), report.plan.run.throttling.adaptive) {
+    match (report.throttling.learnt_per_s, report.plan.run.throttling.adaptive) {
         (Some(pace), _) => format!("{set} (the target takes about {}/s)", decimal(pace)),
         (None, None) if matches!(flag, None | Some("--rate")) => set + ", or use --adaptive, which finds the rate",
         (None, _) => set,

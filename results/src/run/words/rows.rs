@@ -64,7 +64,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if totals.throttled > 0 || report.throttling.pauses > 0 {
         rows.push(("throttling", throttling(report)));
     }
-    if let Some(pace) = adaptive_pace(report) {
+    if let Some(pace) = report.throttling.learnt_per_s {
         rows.push(("adaptive", format!("the target takes about {}/s (learnt from throttling)", decimal(pace))));
     }
     if let Some(schedule) = &report.schedule {
@@ -186,15 +186,6 @@ pub(super) fn ended_in_warmup(report: &Report) -> Option<String> {
     let is_over = duration_s > warm_s;
     (!is_over)
         .then(|| format!("the run ended after {}, within its warm-up of {}", seconds(duration_s), seconds(warm_s)))
-}
-
-/// Rate that `--adaptive` learnt, requests per second: the median of the seconds in the second half of those with one, because it searches
-/// above the limit first and probes above it later. None of a target that never throttled.
-pub(super) fn adaptive_pace(report: &Report) -> Option<f64> {
-    let paces: Vec<f64> = report.intervals.iter().filter_map(|row| row.pace_per_s).collect();
-    let mut late = paces[paces.len() / 2..].to_vec();
-    late.sort_by(f64::total_cmp);
-    late.get(late.len() / 2).copied()
 }
 
 fn retries(report: &Report) -> String {

@@ -173,7 +173,7 @@ pub(in crate::run) fn meaning(report: &Report) -> String {
         Verdict::TargetLimited => {
             "The target failed, refused or delayed requests, so these figures do not describe normal responses."
         }
-        Verdict::NothingMeasured if report.totals.attempts == 0 => "Nothing was measured: no request was sent.",
+        Verdict::NothingMeasured if report.totals.attempts_sent == 0 => "Nothing was measured: no request was sent.",
         Verdict::NothingMeasured => "Nothing was measured: every request was within the warm-up.",
         Verdict::Disturbed if report.merged.is_some() => {
             "Parts were disturbed or crawled more than once. Repeat the crawl before relying on these numbers."

@@ -192,8 +192,16 @@ fn measured(evidence: &Evidence<'_>) -> Counters {
 fn failed_share(evidence: &Evidence<'_>) -> Option<f64> {
     let Counters { items, requests, .. } = measured(evidence);
     let own: u64 = ErrorKind::LOCAL.iter().map(|kind| requests.errors_of(*kind)).sum();
-    let failed = requests.failed(&items).saturating_sub(own);
+    let failed = requests.failed(&items).saturating_sub(own + unsendable(evidence));
     (failed > 0).then(|| share(failed as f64, requests.attempts as f64))
+}
+
+/// Attempts of a run that sent no request at all, because settings of client and target do not fit, such as a certificate that the client
+/// does not trust: neither side was measured.
+fn unsendable(evidence: &Evidence<'_>) -> u64 {
+    let totals = evidence.totals;
+    let lasting = totals.errors_by_kind.iter().filter(|(kind, _)| kind.is_lasting() && totals.attempts_sent == 0);
+    lasting.map(|(_, count)| count).sum()
 }
 
 /// `56 % of requests failed (2,519 connection refused, 3 × status 500)`, the commonest causes first.
@@ -212,6 +220,13 @@ pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> CheckResult {
             "all {} items that the run reached were skipped because of robots.txt, so no request was sent. Crawl other URLs, or use \
              --robots ignore if you are allowed to",
             grouped(ledger.skipped)
+        )));
+    }
+    if unsendable(evidence) > 0 {
+        let causes = causes::failures(&totals.requests).into_iter().map(|(cause, n)| (cause_in_words(cause), n));
+        return CheckResult::perhaps(Some(format!(
+            "no request could be sent ({}). See the error for what to change",
+            listed(causes)
         )));
     }
     let measured =
