@@ -452,7 +452,7 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
 /// Explain this exit code in one line, for when no summary is shown; nothing when nothing failed.
 fn failure(report: &Report, code: u8) -> String {
     let why = match code {
-        FAILED => format!("no response was good: {}", words::got(report)),
+        FAILED => format!("no response was good: {}", words::nothing_good(report)),
         INVALID if report.storage_failure.is_some() => report.storage_failure.clone().unwrap_or_default(),
         INVALID if report.validity.verdict == Verdict::Valid => format!("items were abandoned: {}", words::got(report)),
         INVALID => format!(

@@ -197,6 +197,10 @@ impl Decoder {
 
     /// Expect the next response, to a request of this kind.
     pub(super) fn restart_for(&mut self, request: RequestKind) {
+        if self.request != request {
+            // The same head frames another response: that to HEAD has no content.
+            self.last_head.clear();
+        }
         self.request = request;
         self.restart();
     }

@@ -89,12 +89,25 @@ impl RequestShape {
     /// # Errors
     /// As [`Self::new`].
     pub fn own(&self, method: Option<&str>, headers: &[String], body: Option<Bytes>) -> Result<Self, ShapeError> {
+        self.own_with(method, headers, Self::with_body(body.unwrap_or_else(|| self.body.clone())))
+    }
+
+    /// Return the shape of a recorded request, as [`Self::own`]: `{id}` in what was recorded is text.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn recorded(&self, method: Option<&str>, headers: &[String], body: Option<Bytes>) -> Result<Self, ShapeError> {
+        let Some(body) = body else { return self.own(method, headers, None) };
+        let own = self.own_with(method, headers, Self { has_id_in_body: false, ..Self::with_body(body) })?;
+        Ok(Self { has_id_in_headers: self.has_id_in_headers, ..own })
+    }
+
+    fn own_with(&self, method: Option<&str>, headers: &[String], shape: Self) -> Result<Self, ShapeError> {
         let mut map: HeaderMap = self.headers.iter().cloned().collect();
         map.remove(CONTENT_LENGTH);
         let method = method.map_or_else(|| Ok(self.method.clone()), self::method)?;
-        let (body, id_format) = (body.unwrap_or_else(|| self.body.clone()), self.id_format);
         // What this one withholds, it withholds itself.
-        Self::build(map, method, headers, Self { id_format, ..Self::with_body(body) })
+        Self::build(map, method, headers, Self { id_format: self.id_format, ..shape })
     }
 
     fn with_body(body: Bytes) -> Self {

@@ -224,7 +224,7 @@ fn build(mut parsed: Parsed, base: Option<&Template>, shape: &RequestShape) -> R
     let origin = base.map(origin).transpose()?;
     let mut lines = Vec::with_capacity(parsed.entries.len());
     for entry in std::mem::take(&mut parsed.entries) {
-        match line(&entry, origin, shape) {
+        match line(&entry, origin, (shape, parsed.is_recording)) {
             Ok(line) => {
                 lines.push(line);
                 parsed.entries.push(entry);
@@ -259,7 +259,11 @@ fn origin(base: &Template) -> Result<&str, RequestsError> {
     if base.path() == ("/", None) { Ok(base.origin()) } else { Err(RequestsError::LongUrl(base.origin().to_owned())) }
 }
 
-fn line(entry: &RecordedRequest, origin: Option<&str>, shape: &RequestShape) -> Result<Line, RequestsError> {
+fn line(
+    entry: &RecordedRequest,
+    origin: Option<&str>,
+    (shape, is_recording): (&RequestShape, bool),
+) -> Result<Line, RequestsError> {
     let RecordedRequest { place, method, url, headers, body, .. } = entry;
     let origin = match origin {
         _ if !url.starts_with('/') => "",
@@ -276,7 +280,8 @@ fn line(entry: &RecordedRequest, origin: Option<&str>, shape: &RequestShape) -> 
     let method = if posts { Some(Method::POST.as_str()) } else { method.as_deref() };
     // Errors of flags begin with their dashes.
     let failed = |error: ShapeError| place.failed(error.to_string().trim_start_matches("--"));
-    let own = shape.own(method, headers, body.clone()).map_err(failed)?;
+    let own = if is_recording { RequestShape::recorded } else { RequestShape::own };
+    let own = own(shape, method, headers, body.clone()).map_err(failed)?;
     let method = Some(own.method().clone()).filter(|method| method != shape.method());
     Ok(Line { template, shape: Some(own), method })
 }

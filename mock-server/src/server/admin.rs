@@ -13,6 +13,7 @@ use crate::stubs::{Problem, parse_json};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// Everything below this is for the operator; `/__adminx` is an item.
 const PREFIX: &str = "/__admin";
@@ -22,7 +23,7 @@ const ROUTES: &str = "\
     GET /__admin/health, GET /__admin/version, GET /__admin/ledger, POST /__admin/ledger/reset, \
     POST /__admin/reset, GET /__admin/mappings, POST /__admin/mappings, DELETE /__admin/mappings, \
     POST /__admin/mappings/reset, GET /__admin/mappings/{id}, PUT /__admin/mappings/{id}, \
-    DELETE /__admin/mappings/{id}, GET /__admin/requests, DELETE /__admin/requests, \
+    DELETE /__admin/mappings/{id}, GET /__admin/requests, GET /__admin/requests/unmatched, DELETE /__admin/requests, \
     POST /__admin/requests/count, POST /__admin/requests/find, GET /__admin/scenarios, \
     POST /__admin/scenarios/reset, PUT /__admin/scenarios/{name}/state, GET /__admin/settings, \
     POST /__admin/settings";
@@ -61,8 +62,17 @@ impl<'r> AdminRequest<'r> {
 
     /// A number in the query.
     fn number(&self, key: &str) -> Option<usize> {
-        let (_, query) = self.target.split_once('?')?;
-        form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == key)?.1.parse().ok()
+        self.query().find(|(name, _)| name == key)?.1.parse().ok()
+    }
+
+    /// Names in the query.
+    fn parameters(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.query().map(|(name, _)| name)
+    }
+
+    fn query(&self) -> form_urlencoded::Parse<'_> {
+        let query = self.target.split_once('?').map_or("", |(_, query)| query);
+        form_urlencoded::parse(query.as_bytes())
     }
 
     /// The body as JSON, with the liberties of mapping files.

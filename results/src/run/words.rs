@@ -39,7 +39,7 @@ pub(super) mod validity;
 
 pub use self::announcement::{OfWhole, announcement};
 pub(crate) use self::failures::error_share;
-pub use self::failures::{errors, explained};
+pub use self::failures::{errors, explained, nothing_good};
 pub use self::figures::got;
 pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;

@@ -35,6 +35,25 @@ fn every_cut_of_every_response_gives_the_same_events() {
 }
 
 #[test]
+fn a_head_that_repeats_is_framed_by_its_own_request() {
+    struct Repeats;
+    impl Sink for Repeats {
+        fn head(&mut self, _: u16, _: HeaderFields<'_>) -> Repetition {
+            Repetition::Allowed
+        }
+        fn repeated_head(&mut self) {}
+        fn content(&mut self, _: &[u8]) {}
+    }
+    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n";
+    let mut decoder = Decoder::new(RequestKind::Other);
+    for request in [RequestKind::Other, RequestKind::Other, RequestKind::Head, RequestKind::Head, RequestKind::Other] {
+        decoder.restart_for(request);
+        let used = decoder.decode(head, &mut Repeats).unwrap();
+        assert_eq!((used, decoder.is_done()), (head.len(), request == RequestKind::Head), "{request:?}");
+    }
+}
+
+#[test]
 fn a_malformed_line_is_reported_at_its_end_though_the_connection_goes_on() {
     for case in CORPUS {
         let ResponseEnd::Malformed(why) = case.end else { continue };

@@ -24,7 +24,7 @@ fn each_format_is_found_by_its_content() {
     let har = r#" { "log": {"version": "1.2", "entries": [
         {"startedDateTime": "2026-01-31T22:59:59.250+01:00", "request": {"method": "POST", "url": "https://h/p?q={x}#top",
          "headers": [{"name": ":path", "value": "/p"}, {"name": "Host", "value": "h"}, {"name": "X-A", "value": "1"}],
-         "postData": {"mimeType": "text/plain", "text": "hello"}}, "response": {"status": 200}},
+         "postData": {"mimeType": "text/plain", "text": "hello {id}"}}, "response": {"status": 200}},
         {"startedDateTime": "2026-01-31T22:00:00.000Z", "request": {"method": "GET", "url": "data:text/plain,x", "headers": []}}]}}"#;
     for (text, base, found) in [
         (r#"{"url":"http://a/{id}"}"#, None, &["- http://a/{id}"][..]),
@@ -47,6 +47,8 @@ fn each_format_is_found_by_its_content() {
     let (archive, log) = (file(har, None).unwrap(), file(combined, base).unwrap());
     let names = |file: &RequestFile| file.lines[0].shape.as_ref().unwrap().header_names().join(" ");
     assert_eq!(names(&archive), "host user-agent accept x-all content-length x-a");
+    let recorded = archive.lines[0].shape.as_ref().unwrap();
+    assert!(!recorded.has_id() && recorded.body(7) == "hello {id}", "what was recorded is text");
     assert!(archive.skipped.unwrap().contains("1 line or entry cannot be sent again and is left out"));
     assert!(names(&log).contains("referer") && log.skipped.is_none(), "{}", names(&log));
 }

@@ -1,13 +1,14 @@
 //! The admin routes to the journal.
 
-use super::{AdminRequest, AdminResponse, AdminState, done, refused, unknown};
+use super::{AdminRequest, AdminResponse, AdminState, NOT_AS_ASKED, done, refused, unknown};
 use crate::config::Journal;
 use crate::server::journal::{self, Logged};
 use crate::stubs::{Node, RequestPattern};
+use hyper::StatusCode;
 use serde_json::{Value, json};
 
-/// Most requests listed unless a limit is given.
-const LISTED: usize = 1000;
+/// Parameters of these routes; any other one is refused, for what it would leave out is listed.
+const PARAMETERS: [&str; 2] = ["limit", "offset"];
 
 /// Most bytes of requests listed, whatever the limit: the process answers no other client while it writes them.
 const LARGE: usize = 16 << 20;
@@ -17,13 +18,17 @@ pub(super) fn routed(
     request: &AdminRequest<'_>,
     state: &AdminState<'_>,
 ) -> Result<AdminResponse, AdminResponse> {
+    if let Some(other) = request.parameters().find(|name| !PARAMETERS.contains(&&**name)) {
+        let detail = format!("the parameter `{other}` is not supported: use {}", PARAMETERS.join(" and "));
+        let error = json!({"code": 10, "source": {}, "title": NOT_AS_ASKED, "detail": detail});
+        return Err((StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]})));
+    }
     let is_off = state.journal == Journal::Off;
     match route {
         ("GET", None) => Ok(done(list(request, state))),
         ("GET", Some("unmatched")) => {
-            let unmatched = journal::find(state.shared, None).filter(|logged| !logged.is_matched()).take(LISTED);
-            let shown: Vec<Value> = light(unmatched).map(|logged| logged.to_json()).collect();
-            Ok(done(json!({"requests": shown, "requestJournalDisabled": is_off})))
+            let unmatched = || journal::find(state.shared, None).filter(|logged| !logged.is_matched());
+            Ok(done(shown(request, (unmatched(), unmatched().count()), is_off)))
         }
         ("DELETE", None) | ("POST", Some("reset")) => {
             forget(state);
@@ -35,12 +40,18 @@ pub(super) fn routed(
         }
         ("POST", Some("find")) => {
             let pattern = pattern(request)?;
-            let found = journal::find(state.shared, Some(&pattern)).take(request.number("limit").unwrap_or(LISTED));
-            let found: Vec<Value> = light(found).map(|logged| logged.to_json()).collect();
-            Ok(done(json!({"requests": found, "requestJournalDisabled": is_off})))
+            let found = || journal::find(state.shared, Some(&pattern));
+            Ok(done(shown(request, (found(), found().count()), is_off)))
         }
         _ => Err(unknown()),
     }
+}
+
+/// Requests as WireMock lists them, and how many there are in all: beyond the limit, or what is [light], some are left out.
+fn shown(request: &AdminRequest<'_>, (found, total): (impl Iterator<Item = Logged>, usize), is_off: bool) -> Value {
+    let (limit, offset) = (request.number("limit").unwrap_or(usize::MAX), request.number("offset").unwrap_or(0));
+    let shown: Vec<Value> = light(found.skip(offset).take(limit)).map(|logged| logged.to_json()).collect();
+    json!({"requests": shown, "meta": {"total": total}, "requestJournalDisabled": is_off})
 }
 
 /// Empties the journal.
@@ -50,7 +61,7 @@ pub(super) fn forget(state: &AdminState<'_>) {
 
 /// The newest come first, as WireMock lists them.
 fn list(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Value {
-    let (limit, offset) = (request.number("limit").unwrap_or(LISTED), request.number("offset").unwrap_or(0));
+    let (limit, offset) = (request.number("limit").unwrap_or(usize::MAX), request.number("offset").unwrap_or(0));
     let places = journal::places(state.shared);
     let newest = places.iter().rev().skip(offset).take(limit);
     let shown = light(newest.filter_map(|place| journal::at(state.shared, *place)));

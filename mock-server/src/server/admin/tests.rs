@@ -201,6 +201,8 @@ fn requests_are_counted_listed_and_forgotten() {
     let (_, listed) = office.ask(1, "GET /__admin/requests?limit=1", "");
     assert_eq!((&listed["requests"][0]["request"]["url"], &listed["meta"]["total"]), (&json!("/b?x=1"), &json!(3)));
     assert_eq!(listed["requests"][0]["wasMatched"], false);
+    assert_eq!(office.ask(1, "GET /__admin/requests/unmatched?limit=1", "").1["meta"]["total"], 3);
+    assert_eq!(office.ask(1, "GET /__admin/requests?since=2030-01-01T00:00:00Z", "").0, 422);
     assert_eq!(office.ask(1, "GET /__admin/requests/unmatched", "").1["requests"].as_array().map(Vec::len), Some(3));
     assert_eq!(office.ask(0, "DELETE /__admin/requests", "").0, 200);
     assert_eq!(office.ask(0, "POST /__admin/requests/count", "{}").1["count"], 0);

@@ -95,10 +95,11 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
     }
 }
 
-/// Items that ended without an answer as a part of all that ended: failed, abandoned or cut off. Retries hide them among the requests.
+/// Items without an answer as a part of all that were tried: failed, abandoned, cut off, or waiting for a retry at the end. Retries hide them
+/// among the requests.
 fn missed_share(items: &ItemCounts) -> f64 {
-    let missed = items.failed + items.gave_up + items.aborted;
-    missed as f64 / (items.completed() + items.aborted).max(1) as f64
+    let missed = items.failed + items.gave_up + items.aborted + items.unfinished;
+    missed as f64 / items.begun().max(1) as f64
 }
 
 /// Measure the metric of `condition` from the report of a run. With too few samples, return a lower bound if it breaks the condition: enough
@@ -568,10 +569,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_item_without_an_answer_counts_as_missed(
-            [ok, not_found, failed, gave_up, aborted] in prop::array::uniform5(0_u64..1_000)
+            [ok, not_found, failed, gave_up, aborted, unfinished] in prop::array::uniform6(0_u64..1_000)
         ) {
-            let items = ItemCounts { ok, not_found, failed, gave_up, aborted, ..ItemCounts::default() };
-            let (missed, all) = (failed + gave_up + aborted, items.ended());
+            let items = ItemCounts { ok, not_found, failed, gave_up, aborted, unfinished, ..ItemCounts::default() };
+            let (missed, all) = (failed + gave_up + aborted + unfinished, items.begun());
             let share = missed_share(&items);
             prop_assert!((share * all as f64 - missed as f64).abs() < 1e-6 && share <= 1.0);
             prop_assert_eq!(share == 0.0, missed == 0);

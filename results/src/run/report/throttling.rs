@@ -21,8 +21,8 @@ pub struct ThrottlingReport {
     pub promises: u64,
     /// The longest wait that such an answer asked for; 0 without one.
     pub longest_promise_s: f64,
-    /// Rate of requests that `--adaptive` learnt from throttling, per second: the median of the seconds in the second half of those with one,
-    /// because it searches above the limit first and probes above it later. Null of a target that never throttled.
+    /// Rate that the target took from `--adaptive`, per second: its good and not-found answers in the second half of the seconds in which a
+    /// limit was known, for it searches above the limit first. Null unless it took [`LEAST_TAKEN`] there and throttled few.
     pub learnt_per_s: Option<f64>,
     /// Waits that the target asked for in which nothing was sent, counted by each shard that knew of them.
     pub honoured: u64,
@@ -42,11 +42,20 @@ pub struct ThrottlingReport {
     pub retries_denied: u64,
 }
 
+/// Answers that a rate is told from at the least: the error of their number is then a fifth.
+const LEAST_TAKEN: u64 = 20;
+
+/// Throttled requests for each answer from which on the rate was not found: a target that mostly refuses does not show what it takes.
+const MOST_THROTTLED: f64 = 0.25;
+
 fn learnt_per_s(intervals: &[IntervalRow]) -> Option<f64> {
-    let paces: Vec<f64> = intervals.iter().filter_map(|row| row.pace_per_s).collect();
-    let mut late = paces[paces.len() / 2..].to_vec();
-    late.sort_by(f64::total_cmp);
-    late.get(late.len() / 2).copied()
+    let known: Vec<&IntervalRow> = intervals.iter().filter(|row| row.pace_per_s.is_some()).collect();
+    // The last second is not a whole one.
+    let late = &known[known.len() / 2..known.len().saturating_sub(1).max(known.len() / 2)];
+    let taken: u64 = late.iter().map(|row| row.ok + row.not_found).sum();
+    let throttled: u64 = late.iter().map(|row| row.throttled).sum();
+    let is_known = taken >= LEAST_TAKEN && throttled as f64 <= taken as f64 * MOST_THROTTLED;
+    is_known.then(|| taken as f64 / late.len() as f64)
 }
 
 impl ThrottlingReport {

@@ -100,7 +100,7 @@ fn items(plan: &RunPlan, (all, per_shard): (&str, &str)) -> String {
     let count = grouped(plan.items());
     let finished = match plan.ids.len() - plan.items() {
         0 => String::new(),
-        finished => format!(", without {} that are finished", grouped(finished)),
+        finished => format!(", without {} of earlier sessions", grouped(finished)),
     };
     match plan.duration.map(humantime::format_duration) {
         Some(duration) if plan.items() >= ENDLESS => format!("as many as fit into {duration}, from ID {first} on"),
@@ -195,7 +195,7 @@ mod tests {
         run.duration = Some(std::time::Duration::from_secs(8));
         assert!(said(&run).is_some_and(|said| said.starts_with("  items       up to 1,000 in 8s (0 to 999), ")));
         run.finished = vec![crawlmark_harness::units::IdRange { start: 100, end: 700 }];
-        let resumed = "  items       up to 400 in 8s (0 to 999, without 600 that are finished), 200 per shard";
+        let resumed = "  items       up to 400 in 8s (0 to 999, without 600 of earlier sessions), 200 per shard";
         assert_eq!(said(&run).as_deref(), Some(resumed));
         (run.ids.end, run.finished) = (ENDLESS, Vec::new());
         assert_eq!(said(&run).as_deref(), Some("  items       as many as fit into 8s, from ID 0 on"));

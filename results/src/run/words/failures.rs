@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::run::report::{FailureReport, PROXY, Report, cause_in_words, failures, listed, remedy_in_words, thresholds};
 use crate::show::doc::{Column, Table};
-use crate::show::text::grouped;
+use crate::show::text::{capital, grouped};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Counters, FailureCause};
 use crawlmark_harness::units::rounded_percent;
@@ -126,6 +126,14 @@ pub(super) fn remedy(report: &Report) -> Option<&'static str> {
     let (cause, _) = *failures(&report.measured().requests).first()?;
     let excerpt = report.failures.get(&cause.key()).and_then(|seen| seen.excerpt.as_deref());
     remedy_in_words(cause, excerpt)
+}
+
+/// Good items of those wanted, the causes of the errors, and what to do about the commonest: for a run without a good response.
+#[must_use]
+pub fn nothing_good(report: &Report) -> String {
+    let causes = causes_in_words(report).map(|causes| format!(": {causes}"));
+    let remedy = remedy(report).map(|remedy| format!(". {}", capital(remedy)));
+    [Some(super::got(report)), causes, remedy].into_iter().flatten().collect()
 }
 
 /// Return the beginning of the first response of the commonest cause of failures; none without a body.

@@ -65,7 +65,10 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("throttling", throttling(report)));
     }
     if let Some(pace) = report.throttling.learnt_per_s {
-        rows.push(("adaptive", format!("the target takes about {}/s (learnt from throttling)", decimal(pace))));
+        rows.push((
+            "adaptive",
+            format!("the target takes about {}/s (what it took once it had throttled)", decimal(pace)),
+        ));
     }
     if let Some(schedule) = &report.schedule {
         rows.push(("schedule", times::schedule(report, schedule)));
