@@ -99,6 +99,25 @@ impl Curve {
         self.shape.peak().map_or(1, |peak| peak.permits)
     }
 
+    /// When a request of a timetable is due, ns after the start, whose place in it is `own`: with its window, all of which are due when that
+    /// begins.
+    #[must_use]
+    pub fn due(&self, own: u64) -> u64 {
+        match self.shape {
+            RateShape::Windows { every_ns } => own - own % every_ns.max(1),
+            _ => self.reaches(own, 0),
+        }
+    }
+
+    /// The budget's own time of what is due before `t` ns after the start, ns: of windows, all that have begun.
+    #[must_use]
+    pub fn due_before(&self, t: u64) -> u64 {
+        match self.shape {
+            RateShape::Windows { every_ns } => t.div_ceil(every_ns.max(1)).saturating_mul(every_ns),
+            _ => self.at(t),
+        }
+    }
+
     /// The first moment, ns after the start and not before `from`, at which the budget's own time is `own` or more.
     #[must_use]
     pub fn reaches(&self, own: u64, from: u64) -> u64 {

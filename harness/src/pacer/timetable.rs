@@ -200,7 +200,7 @@ impl Timetable {
         let rate = self.plan.rate;
         let gaps = self.position.saturating_mul(u128::from(rate.period_ns)) / u128::from(rate.permits.max(1));
         let own = u64::try_from(gaps / ONE).unwrap_or(u64::MAX);
-        let at = self.start.0.saturating_add(self.curve.reaches(own, 0)).saturating_add(self.shift_ns);
+        let at = self.start.0.saturating_add(self.curve.due(own)).saturating_add(self.shift_ns);
         if at < self.ends.0 { Nanos(at) } else { Nanos(u64::MAX) }
     }
 }
@@ -232,6 +232,13 @@ mod tests {
         assert_eq!(all.len(), 3_000);
         assert_eq!(all[..4], [0, 333_333_333, 666_666_666, S]);
         assert_eq!(all[2_997], 999 * S);
+    }
+
+    #[test]
+    fn each_window_has_all_of_its_requests_when_it_begins() {
+        let ShapedRate { peak, shape } = "10 per 1s".parse().unwrap();
+        let all = instants(TimetablePlan { rate: peak, ..plan(1, Gaps::Even, (1, 0)) }, Curve::of(shape, None), 4);
+        assert_eq!(all, (0..40).map(|n| n / 10 * S).collect::<Vec<_>>());
     }
 
     #[test]

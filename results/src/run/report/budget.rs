@@ -225,6 +225,6 @@ impl HostBudgetReport {
 pub(crate) fn offered(plan: &RunPlan, from_s: f64, to_s: f64) -> f64 {
     let Some(rate) = plan.rate else { return 0.0 };
     let curve = Curve::of(plan.shape, plan.duration);
-    let own_s = |s: f64| curve.at((s.max(0.0) * 1e9) as u64) as f64 / 1e9;
+    let own_s = |s: f64| curve.due_before((s.max(0.0) * 1e9) as u64) as f64 / 1e9;
     rate.per_second() * (own_s(to_s) - own_s(from_s))
 }
