@@ -169,7 +169,7 @@ impl AbStudy<'_> {
         let (soonest, last) = (looks.first().copied().unwrap_or(most), looks.last().copied().unwrap_or(most));
         let longest = if last > soonest { format!(", {} for {last}", until(last)) } else { String::new() };
         let equals = if first > 0 {
-            format!(", with {} of the base against itself", counted(first.into(), "pair"))
+            format!(", with {} of the base against itself", counted(first, "pair"))
         } else {
             String::new()
         };

@@ -65,7 +65,7 @@ impl Html {
             }
             let parts: Vec<&str> = line.split('`').collect();
             // What stands between two backticks is code; a single one is text.
-            if parts.len() % 2 == 0 {
+            if parts.len().is_multiple_of(2) {
                 self.words(line, is_unbroken);
                 continue;
             }
