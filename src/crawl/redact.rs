@@ -1,6 +1,6 @@
 //! Redaction of secrets (tokens, passwords, header values) in URLs, headers, commands and messages, before they are saved or printed.
 //!
-//! Called wherever such text leaves the program: a saved command line goes through [`words`], [`header`] and [`url`],
+//! Called wherever such text leaves the program: a saved command line goes through [`words`], [`header`] and [`url()`],
 //! and every message through [`text`]. Values of headers and bodies are never shown. In URLs and commands, values whose names
 //! look like secrets are left out, including some that are not secret.
 

@@ -22,7 +22,7 @@ pub struct ThrottlingReport {
     /// The longest wait that such an answer asked for; 0 without one.
     pub longest_promise_s: f64,
     /// Rate that the target took from `--adaptive`, per second: its good and not-found answers in the second half of the seconds in which a
-    /// limit was known, for it searches above the limit first. Null unless it took [`LEAST_TAKEN`] there and throttled few.
+    /// limit was known, for it searches above the limit first. Null unless it took 20 there and throttled few.
     pub learnt_per_s: Option<f64>,
     /// Waits that the target asked for in which nothing was sent, counted by each shard that knew of them.
     pub honoured: u64,
